@@ -34,13 +34,13 @@ def resampling_matrix(
     fine = np.arange(-reach, (output_length - 1) * oversampling + reach + 1) / oversampling
     from_centre = (fine - (output_length - 1) / 2) / size
     position = [from_centre + (length - 1) / 2]
-    outside = np.abs(from_centre) > length / 2
+    frame = np.heaviside(length / 2 - np.abs(from_centre), 0.5)
 
     matrix = np.empty((output_length, length))
     for j, pixel in enumerate(np.eye(length)):
         spline = ndimage.map_coordinates(pixel, position, order=3, mode=BOUNDARIES[boundary])
         if boundary == "zero":
-            spline[outside] = 0
+            spline *= frame
         matrix[:, j] = np.convolve(spline, kernel, "valid")[::oversampling]
     matrix.setflags(write=False)
     return matrix

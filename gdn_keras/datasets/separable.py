@@ -19,7 +19,7 @@ def rescale_into(result, planes, vertical, horizontal, contrast) -> None:
     result[...] = background(contrast)
     _, channels, height, width = planes.shape
     shape = channels, vertical.shape[1], horizontal.shape[1]
-    step = max(1, _SCRATCH_BYTES // (4 * math.prod(shape) or 1))
+    step = max(1, _SCRATCH_BYTES // (4 * math.prod(shape)))
     scratch = np.empty((3, min(step, len(planes)), *shape), "float32")
     for start in range(0, len(planes), step):
         chunk = np.ascontiguousarray(planes[start : start + step].swapaxes(2, 3), "float32")
@@ -36,7 +36,7 @@ def rescale_into(result, planes, vertical, horizontal, contrast) -> None:
 def _product(left, right, out=None) -> np.ndarray:
     """`left @ right` in pieces too small for BLAS to start threads, which would fight ours."""
     out = np.empty((len(left), right.shape[1]), "float32") if out is None else out
-    step = max(1, _BLAS_THREADS_FROM // max(1, right.size))
+    step = max(1, _BLAS_THREADS_FROM // right.size)
     for start in range(0, len(left), step):
         piece = slice(start, start + step)
         np.matmul(left[piece], right, out=out[piece])
@@ -46,7 +46,7 @@ def _product(left, right, out=None) -> np.ndarray:
 def _nonzero_rows(matrix: np.ndarray) -> slice:
     """The rows that the image reaches: beyond them the result is background, and costs nothing."""
     rows = np.flatnonzero(np.any(matrix, axis=1))
-    return slice(rows[0], rows[-1] + 1) if len(rows) else slice(0, 0)
+    return slice(rows[0], rows[-1] + 1) if len(rows) else slice(0, 1)
 
 
 def _stretch_contrast(images: np.ndarray, *scratch: np.ndarray) -> None:
