@@ -1,0 +1,120 @@
+"""The official MNIST Large Scale files (HDF5, Zenodo 3820247), for those who have them."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from gdn_keras.datasets.large_scale import SPLITS, LargeScale
+from gdn_keras.datasets.resampling import check_size
+from gdn_keras.datasets.transform import TRAIN_SIZES
+
+_KEYS = {"train": "train", "validation": "val", "test": "test"}
+
+
+def load_official_large_scale(
+    directory: str | os.PathLike, split: str, size: float, *, count: int | None = None
+) -> LargeScale:
+    """The published images of MNIST Large Scale, read from disk as they are indexed.
+
+    Args:
+        directory: Where the files are, under the names they were published with, such as
+            `mnist_large_scale_te10000_outsize112-112_scte0p595.h5`.
+        split: `"train"`, `"validation"` or `"test"`; the first two exist for sizes 1, 2 and 4.
+        size: Scale factor, one of `TEST_SIZES`, rounded or not.
+        count: How many images, from the first on; all if `None`.
+
+    Returns:
+        `LargeScale`, as from `load_large_scale`; `images` stay in the open file, and every slice of
+        them is a NumPy array.
+
+    Raises:
+        FileNotFoundError: If the file for this size is not there.
+        ValueError: If the file has other keys or shapes than the published ones.
+    """
+    file = official_file(directory, split, size)
+    try:
+        import h5py
+    except ImportError as error:
+        raise ImportError(
+            "Reading official files needs h5py: pip install gdn_keras[data]"
+        ) from error
+    try:
+        content = h5py.File(file, "r")
+    except OSError as error:
+        raise ValueError(f"{file} is damaged or not an HDF5 file: {error}") from error
+    try:
+        images, labels = _read(content, file, _KEYS[split])
+        return _first(images, labels, count)
+    except BaseException:
+        content.close()
+        raise
+
+
+def official_file(directory: str | os.PathLike, split: str, size: float) -> Path:
+    """The published file that holds these images."""
+    if split not in SPLITS:
+        raise ValueError(f"`split` must be one of {SPLITS}. Received: split={split!r}")
+    check_size(size)
+    number = f"{size:.3f}".replace(".", "p")
+    names = [f"mnist_large_scale_te10000_outsize112-112_scte{number}.h5"] * (split == "test")
+    if size in TRAIN_SIZES:
+        names.append(
+            f"mnist_large_scale_tr50000_vl10000_te10000_outsize112-112_sctr{number}_scte{number}.h5"
+        )
+    elif split != "test":
+        raise ValueError(
+            f"`size` must be one of {TRAIN_SIZES} for split={split!r}. Received: {size=}"
+        )
+    for name in names:
+        if (Path(directory).expanduser() / name).is_file():
+            return Path(directory).expanduser() / name
+    raise FileNotFoundError(
+        f"{' and '.join(names)} not found in {directory}. The official files are given out on "
+        "request (Zenodo, record 3820247); load_large_scale makes the same images from MNIST."
+    )
+
+
+class _Images:
+    """The first `count` images of an HDF5 dataset, indexed along the first axis like an array."""
+
+    def __init__(self, dataset, count: int):
+        self._dataset = dataset
+        self.shape = (count, *dataset.shape[1:])
+        self.dtype, self.ndim = dataset.dtype, dataset.ndim
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index) -> np.ndarray:
+        if isinstance(index, slice) and (index.step or 1) > 0:
+            return self._dataset[slice(*index.indices(len(self)))]
+        chosen = np.arange(len(self))[index]
+        ascending, place = np.unique(chosen, return_inverse=True)  # as HDF5 wants them
+        return self._dataset[ascending][place.reshape(chosen.shape)]
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        return np.asarray(self._dataset[: len(self)], dtype)
+
+
+def _read(content, file: Path, key: str):
+    missing = [name for name in (f"x_{key}", f"y_{key}") if name not in content]
+    if missing:
+        raise ValueError(
+            f"{file} has no {' and no '.join(missing)}. Received: keys {sorted(content)}"
+        )
+    images, labels = content[f"x_{key}"], content[f"y_{key}"]
+    if images.ndim != 4 or images.shape[3] != 1 or labels.size != images.shape[0]:
+        raise ValueError(
+            f"x_{key} of {file} should have shape [n, height, width, 1] and y_{key} n labels. "
+            f"Received: shapes {images.shape} and {labels.shape}"
+        )
+    return images, np.asarray(labels).ravel().astype("uint8")
+
+
+def _first(images, labels, count: int | None) -> LargeScale:
+    if count is None:
+        count = len(labels)
+    if not 0 < count <= len(labels):
+        raise ValueError(f"`count` must be between 1 and {len(labels)}. Received: count={count}")
+    return LargeScale(_Images(images, count), labels[:count])
