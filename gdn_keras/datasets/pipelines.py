@@ -1,0 +1,149 @@
+"""tf.data pipelines from arrays to `model.fit` and `model.evaluate`."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+
+def training_pipeline(
+    images: np.ndarray,
+    labels: np.ndarray,
+    *,
+    batch_size: int = 50,
+    num_classes: int = 10,
+    seed: int = 0,
+    initial_epoch: int = 0,
+    drop_remainder: bool = False,
+    transform: Callable | None = None,
+):
+    """Endless shuffled batches for training: epoch after epoch, each in an order of its own.
+
+    The order of epoch `e` depends on `(seed, e)` only, see `epoch_order`, so that a run can be
+    repeated, and one that was stopped goes on as if it had not been, given the `initial_epoch`.
+    The data set has no end; tell `fit` how long an epoch is:
+
+    >>> model.fit(  # doctest: +SKIP
+    ...     training_pipeline(images, labels),
+    ...     steps_per_epoch=steps_per_epoch(len(images)),
+    ...     epochs=20,
+    ... )
+
+    Args:
+        images: `[n, h, w]` or `[n, h, w, channels]`, of any integer or float type. Batches are read
+            from it as they are needed, so it may be mapped from disk.
+        labels: Integers `[n]` in `[0, num_classes)`.
+        batch_size: Images in a batch.
+        num_classes: Length of the one-hot labels.
+        seed: Non-negative integer.
+        initial_epoch: The epoch to begin with, as in `fit`.
+        drop_remainder: Whether to leave out an epoch's last batch where it is smaller.
+        transform: Function of a batch of images as they are stored, such as `rescale_map(size=2)`,
+            which makes MNIST Large Scale from 28×28 digits on the fly.
+
+    Returns:
+        `tf.data.Dataset` of float32 images `[batch, h, w, channels]` and float32 one-hot labels
+        `[batch, num_classes]`.
+    """
+    import tensorflow as tf
+
+    labels = _checked(images, labels, batch_size)
+    if labels.min() < 0 or labels.max() >= num_classes:
+        raise ValueError(
+            f"`labels` must lie in [0, {num_classes}). "
+            f"Received: labels from {labels.min()} to {labels.max()}"
+        )
+    for name, value in (("seed", seed), ("initial_epoch", initial_epoch)):
+        if value < 0:
+            raise ValueError(f"`{name}` must not be negative. Received: {name}={value}")
+    if drop_remainder and batch_size > len(labels):
+        raise ValueError(
+            "`batch_size` must not exceed the number of images with drop_remainder=True. "
+            f"Received: batch_size={batch_size} for {len(labels)} images"
+        )
+
+    def one_epoch(epoch):
+        order = tf.numpy_function(lambda e: epoch_order(len(labels), seed, e), [epoch], tf.int64)
+        order.set_shape([len(labels)])
+        return tf.data.Dataset.from_tensor_slices(order).batch(batch_size, drop_remainder)
+
+    def encode(x, y):
+        return x, tf.one_hot(y, num_classes)
+
+    epochs = tf.data.Dataset.range(initial_epoch, tf.int64.max)
+    batches = _gather(epochs.flat_map(one_epoch), images, labels, transform).map(encode)
+    # For tf.data the range has an end, and Keras would take the way there for one epoch.
+    endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
+    return batches.apply(endless).prefetch(tf.data.AUTOTUNE)
+
+
+def evaluation_pipeline(
+    images: np.ndarray,
+    labels: np.ndarray,
+    *,
+    batch_size: int = 50,
+    num_classes: int | None = None,
+    transform: Callable | None = None,
+):
+    """All images once, in their order, for `evaluate` and `predict`.
+
+    Args:
+        num_classes: Length of one-hot labels; integer labels if `None`.
+
+    The others as in `training_pipeline`.
+
+    Returns:
+        `tf.data.Dataset` of float32 images and of int64 labels `[batch]`, or one-hot ones.
+    """
+    import tensorflow as tf
+
+    labels = _checked(images, labels, batch_size)
+    order = tf.data.Dataset.range(len(labels)).batch(batch_size)
+    batches = _gather(order, images, labels, transform)
+    if num_classes is not None:
+        batches = batches.map(lambda x, y: (x, tf.one_hot(y, num_classes)))
+    return batches.prefetch(tf.data.AUTOTUNE)
+
+
+def epoch_order(count: int, seed: int, epoch: int) -> np.ndarray:
+    """The order of `count` images in one epoch, a function of its arguments and nothing else."""
+    return np.random.default_rng([seed, int(epoch)]).permutation(count)
+
+
+def steps_per_epoch(count: int, batch_size: int = 50, drop_remainder: bool = False) -> int:
+    """Number of batches that `count` images make."""
+    return count // batch_size if drop_remainder else -(-count // batch_size)
+
+
+def _gather(indices, images, labels, transform):
+    """Batches of float32 images and int64 labels from a data set of batches of indices."""
+    import tensorflow as tf
+
+    dtype = tf.as_dtype(images.dtype)
+
+    def read(index):
+        x = tf.numpy_function(lambda i: np.asarray(images[i]), [index], dtype, stateful=False)
+        x.set_shape([index.shape[0], *images.shape[1:]])
+        if transform is not None:
+            x = transform(x)
+        x = tf.cast(x, "float32")
+        return (x if x.shape.rank == 4 else x[..., None]), tf.gather(labels, index)
+
+    return indices.map(read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+def _checked(images, labels, batch_size: int) -> np.ndarray:
+    """`labels` as int64, once everything has been found to fit together."""
+    labels = np.asarray(labels)
+    if len(images.shape) not in (3, 4) or np.dtype(images.dtype).kind not in "uif":
+        raise ValueError(
+            "`images` must be numbers of shape [n, h, w] or [n, h, w, channels]. "
+            f"Received: shape {images.shape}, dtype {images.dtype}"
+        )
+    if labels.shape != tuple(images.shape[:1]) or labels.dtype.kind not in "ui" or not labels.size:
+        raise ValueError(
+            f"`labels` must be integers, one for each of the {images.shape[0]} images. "
+            f"Received: shape {labels.shape}, dtype {labels.dtype}"
+        )
+    if batch_size < 1:
+        raise ValueError(f"`batch_size` must be positive. Received: batch_size={batch_size}")
+    return labels.astype("int64")
