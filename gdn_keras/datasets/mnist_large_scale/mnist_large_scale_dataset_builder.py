@@ -1,0 +1,90 @@
+"""MNIST Large Scale as a TensorFlow Datasets builder, with one config for each size."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow_datasets.public_api as tfds
+
+from gdn_keras.datasets.digits import Digits, require_reachable
+from gdn_keras.datasets.idx import MNIST_FILES, find_idx, load_idx_files
+from gdn_keras.datasets.large_scale import DTYPE, SPLITS, select_split
+from gdn_keras.datasets.transform import TEST_SIZES, TRAIN_SIZES, rescale_images
+
+_URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"
+_CHUNK = 500
+
+
+def config_name(size: float) -> str:
+    """`size1` for 1 and `size0p595` for 2^(-3/4), as in the names of the official files."""
+    return "size" + f"{size:.3f}".replace(".", "p").removesuffix("p000")
+
+
+@dataclasses.dataclass
+class LargeScaleConfig(tfds.core.BuilderConfig):
+    """One size; `splits` are the splits that are published for it."""
+
+    size: float = 1.0
+    splits: tuple[str, ...] = ("test",)
+
+
+def _config(size: float) -> LargeScaleConfig:
+    splits = SPLITS if size in TRAIN_SIZES else ("test",)
+    description = f"Digits at {size:.3f} times their size in MNIST: {', '.join(splits)}."
+    return LargeScaleConfig(
+        name=config_name(size), description=description, size=size, splits=splits
+    )
+
+
+class Builder(tfds.core.GeneratorBasedBuilder):
+    """MNIST rescaled by factors from 1/2 to 8, in images of 112×112."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    RELEASE_NOTES: ClassVar = {"1.0.0": "Initial release."}
+    MANUAL_DOWNLOAD_INSTRUCTIONS = (
+        "Optional: the four MNIST files, such as train-images-idx3-ubyte.gz, gzipped or not. "
+        "What is not there is downloaded."
+    )
+    BUILDER_CONFIGS: ClassVar = [_config(size) for size in TEST_SIZES]
+    VERIFY = True  # that the files are MNIST's own
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        image = tfds.features.Tensor(
+            shape=(112, 112, 1), dtype=np.float32, encoding=tfds.features.Encoding.ZLIB
+        )
+        label = tfds.features.ClassLabel(num_classes=10)
+        return self.dataset_info_from_configs(
+            features=tfds.features.FeaturesDict({"image": image, "label": label}),
+            supervised_keys=("image", "label"),
+            homepage="https://zenodo.org/records/3820247",
+            disable_shuffling=True,  # the first images are then the first of MNIST
+        )
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager):
+        digits = load_idx_files(_mnist_files(dl_manager), verify=self.VERIFY)
+        return {
+            split: self._generate_examples(digits, split) for split in self.builder_config.splits
+        }
+
+    def _generate_examples(
+        self, digits: Digits, split: str
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        digits, labels = select_split(digits, split)
+        for start in range(0, len(digits), _CHUNK):
+            images = rescale_images(digits[start : start + _CHUNK], self.builder_config.size)
+            # Rounded as in the cache of `load_large_scale`: the same values, and half the disk.
+            images = images.astype(DTYPE).astype("float32")
+            for index, image in enumerate(images, start):
+                yield index, {"image": image[..., None], "label": int(labels[index])}
+
+
+def _mnist_files(dl_manager: tfds.download.DownloadManager) -> list:
+    try:
+        return [find_idx(dl_manager.manual_dir, name) for name in MNIST_FILES]
+    except (AssertionError, FileNotFoundError):
+        pass  # no such directory, which TFDS asserts, or not all four: both are allowed
+    urls = [f"{_URL}{name}.gz" for name in MNIST_FILES]
+    if not any(dl_manager.download_dir.glob("*train-images-idx3*")):
+        require_reachable(urls[0], "The four MNIST files are not in TFDS's manual_dir")
+    return dl_manager.download(urls)
