@@ -1,0 +1,45 @@
+"""MNIST digits, the Large Scale transform and data set, and tf.data pipelines.
+
+For `tfds.load("mnist_large_scale/size2")` import `gdn_keras.datasets.mnist_large_scale` first.
+"""
+
+from gdn_keras.datasets.digits import Digits, load_embedded_digits, load_mnist_tfds
+from gdn_keras.datasets.idx import load_mnist_directory
+from gdn_keras.datasets.large_scale import LargeScale, load_large_scale
+from gdn_keras.datasets.official import load_official_large_scale
+from gdn_keras.datasets.pictures import draw_sizes
+from gdn_keras.datasets.pipelines import (
+    epoch_order,
+    evaluation_pipeline,
+    steps_per_epoch,
+    training_pipeline,
+)
+from gdn_keras.datasets.resampling import resampling_matrix
+from gdn_keras.datasets.transform import (
+    TEST_SIZES,
+    TRAIN_SIZES,
+    rescale_images,
+    rescale_map,
+    rescale_to_sizes,
+)
+
+__all__ = [
+    "TEST_SIZES",
+    "TRAIN_SIZES",
+    "Digits",
+    "LargeScale",
+    "draw_sizes",
+    "epoch_order",
+    "evaluation_pipeline",
+    "load_embedded_digits",
+    "load_large_scale",
+    "load_mnist_directory",
+    "load_mnist_tfds",
+    "load_official_large_scale",
+    "resampling_matrix",
+    "rescale_images",
+    "rescale_map",
+    "rescale_to_sizes",
+    "steps_per_epoch",
+    "training_pipeline",
+]
