@@ -1,0 +1,56 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import gdn_keras.datasets
+from gdn_keras.datasets import draw_sizes
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+
+def test_everything_exported_exists():
+    assert all(hasattr(gdn_keras.datasets, name) for name in gdn_keras.datasets.__all__)
+
+
+def test_optional_packages_are_imported_where_they_are_used():
+    optional = ["tensorflow_datasets", "h5py", "matplotlib", "tqdm"]
+    code = f"import sys, gdn_keras.datasets; print([m for m in {optional} if m in sys.modules])"
+    # Keras itself imports h5py where it finds it, so that only a namespace import can tell.
+    code = "import sys, types; p = types.ModuleType('gdn_keras'); " + (
+        "import importlib.util as u; "
+        "p.__path__ = u.find_spec('gdn_keras').submodule_search_locations; "
+        "sys.modules['gdn_keras'] = p; " + code.replace("import sys, ", "import ")
+    )
+    result = run(code)
+    assert result.stdout.strip() == "[]", result.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "call"),
+    [
+        ("h5py", "datasets.load_official_large_scale('{path}', 'test', 8)"),
+        ("tensorflow_datasets", "datasets.load_mnist_tfds()"),
+        ("tensorflow_datasets", "__import__('gdn_keras.datasets.mnist_large_scale')"),
+        ("matplotlib", "datasets.draw_sizes([], path='x.png')"),
+    ],
+)
+def test_missing_package_is_named_in_one_line(tmp_path, module, call):
+    (tmp_path / "mnist_large_scale_te10000_outsize112-112_scte8p000.h5").touch()
+    code = "import sys; from gdn_keras import datasets; sys.modules['{}'] = None; {}"
+    result = run(code.format(module, call.format(path=tmp_path)))
+    last = result.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: ") and "pip install gdn_keras[" in last
+
+
+def test_picture(digits, tmp_path):
+    pytest.importorskip("matplotlib")
+    from matplotlib import image
+
+    draw_sizes(digits.x_test[:2], (1, 2, 4), path=tmp_path / "sizes.png")
+    height, width = image.imread(tmp_path / "sizes.png").shape[:2]
+    assert width > 500 and height > 400
+    assert np.ptp(image.imread(tmp_path / "sizes.png")) == 1
