@@ -14,33 +14,36 @@ _BLAS_THREADS_FROM = 1 << 18  # multiplications, in OpenBLAS
 def rescale_into(result, planes, vertical, horizontal, contrast) -> None:
     """Writes the rescaled `planes` `[n, channels, h, w]` into `result`, a cacheful at a time."""
     rows, columns = _nonzero_rows(vertical), _nonzero_rows(horizontal)
-    vertical = np.ascontiguousarray(vertical[rows].T, "float32")
+    vertical = np.ascontiguousarray(vertical[rows], "float32")
     horizontal = np.ascontiguousarray(horizontal[columns].T, "float32")
-    result[...] = background(contrast)
-    _, channels, height, width = planes.shape
-    shape = channels, vertical.shape[1], horizontal.shape[1]
-    step = max(1, _SCRATCH_BYTES // (4 * math.prod(shape)))
-    scratch = np.empty((3, min(step, len(planes)), *shape), "float32")
-    for start in range(0, len(planes), step):
-        chunk = np.ascontiguousarray(planes[start : start + step].swapaxes(2, 3), "float32")
-        chunk = _product(chunk.reshape(-1, height), vertical)
-        chunk = chunk.reshape(-1, channels, width, shape[1])
-        chunk = np.ascontiguousarray(chunk.swapaxes(2, 3)).reshape(-1, width)
-        images, *spare = scratch[:, : len(planes[start : start + step])]
-        _product(chunk, horizontal, out=images.reshape(-1, shape[2]))
+    inside = result[:, :, rows, columns]
+    if inside.shape != result.shape:
+        result[...] = background(contrast)
+    width, output_width = horizontal.shape
+    step = min(len(planes), -(-_SCRATCH_BYTES // (4 * math.prod(inside.shape[1:]))))
+    scratch = np.empty((3, step, *inside.shape[1:]), "float32")
+    stretched = np.empty((step, *planes.shape[1:3], output_width), "float32")
+    for start in range(0, len(planes), step or 1):
+        target = inside[start : start + step]
+        images, *spare = scratch[:, : len(target)]
+        if target.flags.c_contiguous:
+            images = target
+        chunk = planes[start : start + step].astype("float32").reshape(-1, width)
+        middle = stretched[: len(target)]
+        _product(chunk, horizontal, out=middle.reshape(-1, output_width))
+        _product(vertical, middle, out=images)
         if contrast == "arctan":
             _stretch_contrast(images, *spare)
-        result[start : start + step, :, rows, columns] = images
+        if images is not target:
+            target[...] = images
 
 
-def _product(left, right, out=None) -> np.ndarray:
-    """`left @ right` in pieces too small for BLAS to start threads, which would fight ours."""
-    out = np.empty((len(left), right.shape[1]), "float32") if out is None else out
-    step = max(1, _BLAS_THREADS_FROM // right.size)
-    for start in range(0, len(left), step):
+def _product(left, right, out) -> None:
+    """`out[:] = left @ right` in pieces for which BLAS starts no threads: they would fight ours."""
+    step = max(1, _BLAS_THREADS_FROM // math.prod(right.shape[-2:]))
+    for start in range(0, left.shape[-2], step):
         piece = slice(start, start + step)
-        np.matmul(left[piece], right, out=out[piece])
-    return out
+        np.matmul(left[..., piece, :], right, out=out[..., piece, :])
 
 
 def _nonzero_rows(matrix: np.ndarray) -> slice:
