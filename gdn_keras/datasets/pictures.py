@@ -27,8 +27,9 @@ def draw_sizes(
     columns = columns or len(sizes)
     rows = -(-len(sizes) // columns)
     shape = len(digits) * rows, columns
+    height = shape[0] * (1.16 if rows > 1 else 1) + 0.16
     figure, axes = plt.subplots(
-        *shape, figsize=(shape[1], 1.16 * shape[0]), squeeze=False, layout="constrained"
+        *shape, figsize=(shape[1], height), squeeze=False, layout="constrained"
     )
     for axis in axes.flat:
         axis.set_axis_off()
