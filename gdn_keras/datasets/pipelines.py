@@ -20,7 +20,7 @@ def training_pipeline(
 
     The order of epoch `e` depends on `(seed, e)` only, see `epoch_order`, so that a run can be
     repeated, and one that was stopped goes on as if it had not been, given the `initial_epoch`.
-    The data set has no end; tell `fit` how long an epoch is:
+    The data set has no end, so `fit` must be told how long an epoch is, or it will not end either:
 
     >>> model.fit(  # doctest: +SKIP
     ...     training_pipeline(images, labels),

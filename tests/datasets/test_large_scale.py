@@ -1,5 +1,6 @@
 import multiprocessing
 import os
+import sys
 import time
 
 import numpy as np
@@ -156,6 +157,12 @@ def test_disk_use_is_said_beforehand(cache_dir, capsys):
     assert f"Making 1000 images of size 2: 3 MB in {cache_dir}" in capsys.readouterr().err
     load(verbose=True, count=1000)
     assert capsys.readouterr().err == ""
+
+
+def test_progress_without_tqdm(cache_dir, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    assert load(verbose=True).images.shape == (20, 40, 40, 1)
+    assert capsys.readouterr().err.splitlines()[-1] == "size 2"
 
 
 def test_float16_is_close_enough(digits):
