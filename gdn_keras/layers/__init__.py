@@ -1,0 +1,17 @@
+"""Keras layers, one a file."""
+
+from gdn_keras.layers.central_pixel import CentralPixel
+from gdn_keras.layers.gaussian_derivative import GaussianDerivative
+from gdn_keras.layers.gaussian_smoothing import GaussianSmoothing
+from gdn_keras.layers.scale_batch_normalization import ScaleBatchNormalization
+from gdn_keras.layers.scale_channels import ScaleChannels
+from gdn_keras.layers.scale_pooling import ScalePooling
+
+__all__ = [
+    "CentralPixel",
+    "GaussianDerivative",
+    "GaussianSmoothing",
+    "ScaleBatchNormalization",
+    "ScaleChannels",
+    "ScalePooling",
+]

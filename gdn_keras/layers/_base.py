@@ -1,0 +1,50 @@
+"""What the layers share: checks of image shapes, and the choice of how to smooth."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from gdn_keras.scale_space import Grid, sampling_matrix, truncation_radius
+
+# Above this many kernel widths, a matrix product spends more on zeros than it gains in speed over
+# a depthwise convolution (benchmarks/run.py measures both).
+_MATRIX_WIDTHS = 16
+
+
+def check_image_shape(layer, input_shape, minimum: int = 1) -> None:
+    """Raise unless `input_shape` is [batch, height, width, channels] of a usable size."""
+    shape = tuple(input_shape)
+    if len(shape) != 4:
+        raise ValueError(
+            f"`{layer.name}` expects images of rank 4, [batch, height, width, channels]. "
+            f"Received: input_shape={shape}"
+        )
+    if shape[3] is None:
+        raise ValueError(
+            f"`{layer.name}` needs a known number of feature channels. "
+            f"Received: input_shape={shape}"
+        )
+    if any(size is not None and size < minimum for size in shape[1:3]):
+        raise ValueError(
+            f"`{layer.name}` needs images of at least {minimum}x{minimum} pixels. "
+            f"Received: input_shape={shape}"
+        )
+
+
+def fits_matrices(shape, sigma: float, truncation: float) -> bool:
+    """Whether smoothing by matrices is possible, and faster than by depthwise convolutions."""
+    if any(size is None for size in shape):
+        return False
+    return max(shape) <= _MATRIX_WIDTHS * (2 * truncation_radius(sigma, truncation) + 1)
+
+
+@lru_cache(maxsize=256)
+def same_grid_matrices(
+    shape: tuple[int, int], sigma: float, margin: int, boundary: str, truncation: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Matrices that smooth an image on its own pixels, `margin` pixels beyond its edges included."""
+    rows, columns = (
+        sampling_matrix(Grid(size), Grid(size).padded(margin), sigma, boundary, truncation)
+        for size in shape
+    )
+    return rows, columns

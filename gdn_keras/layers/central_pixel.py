@@ -1,0 +1,41 @@
+"""Reading the centre of a feature map."""
+
+import keras
+from keras import ops
+
+from gdn_keras.layers._base import check_image_shape
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class CentralPixel(keras.layers.Layer):
+    """Reads feature maps at the centre of the image.
+
+    Along an axis of odd length that is the central pixel; along one of even length, the mean of
+    the two pixels beside the centre, so that an even by even image gives the mean of its central
+    2x2 pixels.
+
+    Example:
+
+    >>> gdn_keras.layers.CentralPixel()(np.ones((1, 28, 28, 3))).shape
+    (1, 3)
+
+    Call arguments:
+        inputs: Images [batch, height, width, channels], of known or unknown size.
+
+    Output shape:
+        [batch, channels].
+    """
+
+    def build(self, input_shape):
+        check_image_shape(self, input_shape)
+        self.built = True
+
+    def call(self, inputs):
+        for _ in range(2):
+            size = inputs.shape[1] or ops.shape(inputs)[1]
+            # Both indices are the central one where the length is odd.
+            inputs = (inputs[:, (size - 1) // 2] + inputs[:, size // 2]) / 2
+        return inputs
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], input_shape[-1])

@@ -1,0 +1,203 @@
+"""The linearly combined Gaussian jet as a Keras layer."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from gdn_keras.layers._base import check_image_shape, fits_matrices, same_grid_matrices
+from gdn_keras.layers._resampling import (
+    sample_transposed,
+    smooth_depthwise,
+    swap_axes,
+    valid_convolution,
+)
+from gdn_keras.scale_space import (
+    DEFAULT_TRUNCATION,
+    jet_orders,
+    jet_stencils,
+    scale_normalization,
+)
+from gdn_keras.scale_space.validation import (
+    check_boundary,
+    check_integer,
+    check_order,
+    check_positive,
+    check_truncation,
+)
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class GaussianDerivative(keras.layers.Layer):
+    """A learned linear combination of scale-normalised Gaussian derivatives.
+
+    J_{2,sigma}(f) = C_0 + C_x L_xi + C_y L_eta
+                     + 1/2 (C_xx L_xixi + 2 C_xy L_xieta + C_yy L_etaeta)
+
+    summed over input channels, eq. (lin-comb-2-jet-with-indices) of the paper, where
+    L_xi = sigma L_x and so on are derivatives of the image smoothed to the scale sigma. It stands
+    wherever `Conv2D(filters, ..., padding="same")` would, with 5 weights for each pair of
+    channels whatever the scale, and one bias for each output channel (C_0, summed over inputs).
+
+    Derivatives are central differences; they are never stored. With the learned weights they make
+    one 3x3 kernel (5x5 for third order), composed anew in each call and applied to the smoothed
+    image.
+
+    Example:
+
+    >>> layer = gdn_keras.layers.GaussianDerivative(16, sigma=1.0)
+    >>> x = np.random.rand(1, 28, 28, 3)
+    >>> layer(x).shape
+    (1, 28, 28, 16)
+    >>> layer(x, scale=2.0).shape  # the same weights, at sigma = 2
+    (1, 28, 28, 16)
+
+    Args:
+        filters: Number of output channels.
+        sigma: Scale of the derivatives, in pixels, > 0.
+        order: Highest order of differentiation, 1, 2 (the paper's) or 3.
+        zero_order: Add the smoothed image itself as a term.
+        boundary: What the image is taken to be beyond its edges: "symmetric" (mirrored, the edge
+            pixel repeated), "replicate" (the edge pixel) or "zero".
+        truncation: Bound on the mass of the smoothing kernel that is cut off.
+        activation: Applied to the result, as in `Conv2D`.
+        use_bias: Whether there is an offset C_0.
+        kernel_initializer, bias_initializer: As in `Conv2D`.
+        kernel_regularizer, bias_regularizer, activity_regularizer: As in `Conv2D`.
+        kernel_constraint, bias_constraint: As in `Conv2D`.
+        **kwargs: Passed to `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: Images [batch, height, width, channels].
+        scale: Factor on `sigma` for this call; the weights stay the same.
+
+    Output shape:
+        [batch, height, width, filters].
+
+    Reference:
+        [Lindeberg, 2022](https://doi.org/10.1007/s10851-021-01057-9), section 4.1.
+    """
+
+    def __init__(
+        self,
+        filters: int,
+        sigma: float,
+        order: int = 2,
+        zero_order: bool = False,
+        boundary: str = "symmetric",
+        truncation: float = DEFAULT_TRUNCATION,
+        activation=None,
+        use_bias: bool = True,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        activity_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        **kwargs,
+    ):
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        self.filters = check_integer("filters", filters)
+        self.sigma = check_positive("sigma", sigma)
+        self.order = check_order(order)
+        self.zero_order = bool(zero_order)
+        self.boundary = check_boundary(boundary)
+        self.truncation = check_truncation(truncation)
+        self.activation = keras.activations.get(activation)
+        self.use_bias = bool(use_bias)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
+        self.kernel_constraint = keras.constraints.get(kernel_constraint)
+        self.bias_constraint = keras.constraints.get(bias_constraint)
+
+    @property
+    def margin(self) -> int:
+        """Radius of the difference stencils."""
+        return 1 if self.order <= 2 else 2
+
+    def build(self, input_shape):
+        check_image_shape(self, input_shape, minimum=3)
+        terms = len(jet_orders(self.order, self.zero_order))
+        # Kernels are composed in the variable's own precision and cast afterwards, hence no
+        # autocast.
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(terms, input_shape[-1], self.filters),
+            initializer=self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+            autocast=False,
+        )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                name="bias",
+                shape=(self.filters,),
+                initializer=self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+                autocast=False,
+            )
+        self.built = True
+
+    def call(self, inputs, scale: float = 1.0):
+        sigma = self.sigma * check_positive("scale", scale)
+        shape = inputs.shape[1:3]
+        kernel = self.compose_kernel(sigma)
+        if fits_matrices(shape, sigma, self.truncation):
+            matrices = same_grid_matrices(
+                tuple(shape), sigma, self.margin, self.boundary, self.truncation
+            )
+            smoothed = swap_axes(sample_transposed(inputs, *matrices))
+        else:
+            smoothed = smooth_depthwise(inputs, sigma, self.margin, self.boundary, self.truncation)
+        return self.combine(smoothed, kernel, self.bias)
+
+    def compose_kernel(self, sigma: float):
+        """K = sum_j sigma^|a_j| C_j delta_j, the jet and its weights as one kernel.
+
+        Args:
+            sigma: The scale in steps of the grid that the kernel is applied to.
+
+        Returns:
+            [size, size, input channels, filters], in the precision of the weights.
+        """
+        stencils = jet_stencils(self.order, self.zero_order)
+        normalization = scale_normalization(sigma, self.order, self.zero_order)
+        terms, size = len(stencils), stencils.shape[-1]
+        basis = (normalization[:, None, None] * stencils).reshape(terms, -1).T
+        weights = ops.reshape(self.kernel, (terms, -1))
+        composed = ops.matmul(ops.convert_to_tensor(basis, dtype=self.kernel.dtype), weights)
+        return ops.reshape(composed, (size, size, *self.kernel.shape[1:]))
+
+    def combine(self, smoothed, kernel, bias=None):
+        """Apply a composed kernel, the bias and the activation to a smoothed image with margins."""
+        outputs = valid_convolution(smoothed, ops.cast(kernel, smoothed.dtype))
+        if bias is not None:
+            outputs = outputs + ops.cast(bias, outputs.dtype)
+        return self.activation(outputs)
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], self.filters)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "filters": self.filters,
+            "sigma": self.sigma,
+            "order": self.order,
+            "zero_order": self.zero_order,
+            "boundary": self.boundary,
+            "truncation": self.truncation,
+            "activation": keras.activations.serialize(self.activation),
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
+            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
+            "activity_regularizer": keras.regularizers.serialize(self.activity_regularizer),
+            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
+            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
+        }

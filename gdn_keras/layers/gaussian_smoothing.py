@@ -1,0 +1,79 @@
+"""Gaussian smoothing as a Keras layer."""
+
+import keras
+from keras import ops
+
+from gdn_keras.layers._base import check_image_shape, fits_matrices, same_grid_matrices
+from gdn_keras.layers._resampling import sample_transposed, smooth_depthwise, swap_axes
+from gdn_keras.scale_space import DEFAULT_TRUNCATION
+from gdn_keras.scale_space.validation import (
+    check_boundary,
+    check_positive,
+    check_sigma,
+    check_truncation,
+)
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class GaussianSmoothing(keras.layers.Layer):
+    """Smooths images with the discrete analogue of the Gaussian, T(n; s) = e^{-s} I_n(s).
+
+    L(x, y; sigma) = (g(., .; sigma) * f)(x, y), eq. (def-sc-sp) of the paper, separably and for
+    each feature channel on its own. There are no weights.
+
+    Example:
+
+    >>> layer = gdn_keras.layers.GaussianSmoothing(sigma=2.0)
+    >>> layer(np.random.rand(1, 28, 28, 3)).shape
+    (1, 28, 28, 3)
+
+    Args:
+        sigma: Standard deviation in pixels, >= 0. 0 is the identity.
+        boundary: What the image is taken to be beyond its edges: "symmetric" (mirrored, the edge
+            pixel repeated), "replicate" (the edge pixel) or "zero".
+        truncation: Bound on the mass of the kernel that is cut off before it is normalised.
+        **kwargs: Passed to `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: Images [batch, height, width, channels].
+        scale: Factor on `sigma` for this call.
+
+    Output shape:
+        The shape of the inputs.
+    """
+
+    def __init__(
+        self,
+        sigma: float,
+        boundary: str = "symmetric",
+        truncation: float = DEFAULT_TRUNCATION,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.sigma = check_sigma(sigma)
+        self.boundary = check_boundary(boundary)
+        self.truncation = check_truncation(truncation)
+
+    def build(self, input_shape):
+        check_image_shape(self, input_shape)
+        self.built = True
+
+    def call(self, inputs, scale: float = 1.0):
+        sigma = self.sigma * check_positive("scale", scale)
+        shape = inputs.shape[1:3]
+        if fits_matrices(shape, sigma, self.truncation):
+            matrices = same_grid_matrices(tuple(shape), sigma, 0, self.boundary, self.truncation)
+            return swap_axes(sample_transposed(inputs, *matrices))
+        smoothed = smooth_depthwise(inputs, sigma, 0, self.boundary, self.truncation)
+        return ops.reshape(smoothed, ops.shape(inputs))
+
+    def compute_output_shape(self, input_shape):
+        return tuple(input_shape)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "sigma": self.sigma,
+            "boundary": self.boundary,
+            "truncation": self.truncation,
+        }

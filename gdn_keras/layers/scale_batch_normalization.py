@@ -1,0 +1,183 @@
+"""Batch normalisation shared by scale channels."""
+
+import keras
+from keras import ops
+
+from gdn_keras.scale_space.validation import check_positive
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class ScaleBatchNormalization(keras.layers.Layer):
+    """Batch normalisation with one set of statistics and weights for all scale channels.
+
+    Mean and variance are taken jointly over the scale channels, each weighted equally however
+    many points it has, and the moving averages are updated once a step. All channels thus stay
+    the same function of their input, in training as in inference, and scale covariance holds.
+    For a single tensor it is ordinary batch normalisation over all axes but the last.
+
+    Example:
+
+    >>> layer = gdn_keras.layers.ScaleBatchNormalization()
+    >>> fine, coarse = np.random.rand(4, 31, 31, 8), np.random.rand(4, 15, 15, 8)
+    >>> [y.shape for y in layer([fine, coarse], training=True)]
+    [(4, 31, 31, 8), (4, 15, 15, 8)]
+
+    Args:
+        momentum: Share of the old value in the moving averages.
+        epsilon: Added to the variance.
+        center: Whether there is a learned offset beta.
+        scale: Whether there is a learned factor gamma.
+        beta_initializer, gamma_initializer, moving_mean_initializer,
+        moving_variance_initializer, beta_regularizer, gamma_regularizer, beta_constraint,
+        gamma_constraint: As in `keras.layers.BatchNormalization`.
+        **kwargs: Passed to `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: A tensor [..., channels], or a list of such tensors whose other axes may differ.
+        training: Whether to use (and update) the statistics of the batch.
+        weights: For a list, the share of each tensor in the statistics, summing to one: the
+            number of scale channels that it holds, over all of them. Equal by default.
+
+    Output shape:
+        The shapes of the inputs.
+    """
+
+    def __init__(
+        self,
+        momentum: float = 0.9,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer="zeros",
+        gamma_initializer="ones",
+        moving_mean_initializer="zeros",
+        moving_variance_initializer="ones",
+        beta_regularizer=None,
+        gamma_regularizer=None,
+        beta_constraint=None,
+        gamma_constraint=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if not 0 <= momentum < 1:
+            raise ValueError(f"`momentum` must lie in [0, 1). Received: momentum={momentum!r}")
+        self.momentum = float(momentum)
+        self.epsilon = check_positive("epsilon", epsilon)
+        self.center = bool(center)
+        self.scale = bool(scale)
+        self.beta_initializer = keras.initializers.get(beta_initializer)
+        self.gamma_initializer = keras.initializers.get(gamma_initializer)
+        self.moving_mean_initializer = keras.initializers.get(moving_mean_initializer)
+        self.moving_variance_initializer = keras.initializers.get(moving_variance_initializer)
+        self.beta_regularizer = keras.regularizers.get(beta_regularizer)
+        self.gamma_regularizer = keras.regularizers.get(gamma_regularizer)
+        self.beta_constraint = keras.constraints.get(beta_constraint)
+        self.gamma_constraint = keras.constraints.get(gamma_constraint)
+
+    def build(self, input_shape):
+        channels = {shape[-1] for shape in _as_list(input_shape, is_shape=True)}
+        if len(channels) != 1 or None in channels:
+            raise ValueError(
+                f"`{self.name}` needs one known number of feature channels. "
+                f"Received: input_shape={input_shape}"
+            )
+        shape = (channels.pop(),)
+        self.gamma = self.beta = None
+        if self.scale:
+            self.gamma = self.add_weight(
+                name="gamma",
+                shape=shape,
+                initializer=self.gamma_initializer,
+                regularizer=self.gamma_regularizer,
+                constraint=self.gamma_constraint,
+                autocast=False,
+            )
+        if self.center:
+            self.beta = self.add_weight(
+                name="beta",
+                shape=shape,
+                initializer=self.beta_initializer,
+                regularizer=self.beta_regularizer,
+                constraint=self.beta_constraint,
+                autocast=False,
+            )
+        self.moving_mean = self.add_weight(
+            name="moving_mean",
+            shape=shape,
+            initializer=self.moving_mean_initializer,
+            trainable=False,
+            autocast=False,
+        )
+        self.moving_variance = self.add_weight(
+            name="moving_variance",
+            shape=shape,
+            initializer=self.moving_variance_initializer,
+            trainable=False,
+            autocast=False,
+        )
+        self.built = True
+
+    def call(self, inputs, training=None, weights=None):
+        tensors = _as_list(inputs)
+        if training and self.trainable:
+            mean, variance = self._joint_statistics(tensors, weights)
+            for moving, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
+                moving.assign(moving * self.momentum + value * (1.0 - self.momentum))
+        else:
+            mean, variance = self.moving_mean, self.moving_variance
+        factor, offset = self.affine(mean, variance)
+        outputs = [x * ops.cast(factor, x.dtype) + ops.cast(offset, x.dtype) for x in tensors]
+        return outputs if isinstance(inputs, (list, tuple)) else outputs[0]
+
+    def affine(self, mean=None, variance=None):
+        """Factor and offset that normalisation amounts to; by default at the moving averages."""
+        mean = ops.convert_to_tensor(self.moving_mean if mean is None else mean)
+        variance = ops.convert_to_tensor(self.moving_variance if variance is None else variance)
+        factor = ops.rsqrt(variance + self.epsilon)
+        if self.gamma is not None:
+            factor = factor * self.gamma
+        offset = -mean * factor
+        if self.beta is not None:
+            offset = offset + self.beta
+        return factor, offset
+
+    def _joint_statistics(self, tensors, weights):
+        weights = weights or [1.0 / len(tensors)] * len(tensors)
+        mean = square = 0.0
+        for x, weight in zip(tensors, weights, strict=True):
+            x = ops.cast(x, self.moving_mean.dtype)
+            axes = list(range(len(x.shape) - 1))
+            mean = mean + weight * ops.mean(x, axis=axes)
+            square = square + weight * ops.mean(ops.square(x), axis=axes)
+        return mean, ops.maximum(square - ops.square(mean), 0.0)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "momentum": self.momentum,
+            "epsilon": self.epsilon,
+            "center": self.center,
+            "scale": self.scale,
+            "beta_initializer": keras.initializers.serialize(self.beta_initializer),
+            "gamma_initializer": keras.initializers.serialize(self.gamma_initializer),
+            "moving_mean_initializer": keras.initializers.serialize(self.moving_mean_initializer),
+            "moving_variance_initializer": keras.initializers.serialize(
+                self.moving_variance_initializer
+            ),
+            "beta_regularizer": keras.regularizers.serialize(self.beta_regularizer),
+            "gamma_regularizer": keras.regularizers.serialize(self.gamma_regularizer),
+            "beta_constraint": keras.constraints.serialize(self.beta_constraint),
+            "gamma_constraint": keras.constraints.serialize(self.gamma_constraint),
+        }
+
+
+def _as_list(value, is_shape=False):
+    """A tensor or shape as a list of one, a list of them as it is."""
+    if is_shape:
+        nested = value and isinstance(value[0], (list, tuple))
+    else:
+        nested = isinstance(value, (list, tuple))
+    return list(value) if nested else [value]

@@ -1,0 +1,131 @@
+"""The Gaussian derivative network as a functional Keras model."""
+
+from collections.abc import Sequence
+
+import keras
+
+from gdn_keras.layers import (
+    CentralPixel,
+    GaussianDerivative,
+    ScaleBatchNormalization,
+    ScaleChannels,
+    ScalePooling,
+)
+from gdn_keras.presets import PAPER_SCALES, PRESETS
+from gdn_keras.scale_space import DEFAULT_TRUNCATION
+from gdn_keras.scale_space.validation import (
+    check_choice,
+    check_integer,
+    check_positive,
+    check_widths,
+)
+
+
+def gaussian_derivative_network(
+    input_shape: Sequence[int | None] = (112, 112, 1),
+    widths: Sequence[int] = (12, 16, 24, 32, 64),
+    classes: int = 10,
+    scales: Sequence[float] = PAPER_SCALES,
+    scale_ratio: float = 1.25,
+    pooling: str = "max",
+    sampling: str = "matched",
+    order: int = 2,
+    boundary: str = "symmetric",
+    truncation: float = DEFAULT_TRUNCATION,
+    density: float = 1.0,
+    coarsening: float = 1.25,
+    output: str = "center",
+    name: str = "gaussian_derivative_network",
+) -> keras.Model:
+    """A multi-scale-channel Gaussian derivative network (sections 4 to 6 of the paper).
+
+    Each scale channel is a cascade of `GaussianDerivative` layers at
+    sigma_k = scale_ratio^(k-1) sigma_0, with batch normalisation and ReLU between them and one
+    output for each class, read at the centre of the image. All channels share all weights.
+
+    Example:
+
+    >>> model = gdn_keras.models.gaussian_derivative_network(input_shape=(64, 64, 3), classes=5)
+    >>> model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
+
+    Args:
+        input_shape: Height, width and channels of the images. Height and width may be `None`
+            with dense sampling.
+        widths: Feature channels of the layers before the last.
+        classes: Number of classes: feature channels of the last layer.
+        scales: sigma_0 of the scale channels in pixels, in increasing order.
+        scale_ratio: r, the ratio between the sigmas of successive layers, >= 1.
+        pooling: "max", "average" or "logsumexp", over scale channels.
+        sampling: "matched" (each channel on grids matched to its scale) or "dense" (the paper to
+            the letter: every channel on the pixels). See `ScaleChannels`.
+        order: Highest order of differentiation.
+        boundary: "symmetric", "replicate" or "zero".
+        truncation: Bound on the mass cut off each smoothing kernel.
+        density: Grid points per sigma of a matched channel. See `ScaleChannels`.
+        output: "center" for one vector of class scores an image, "map" for one at each pixel.
+        name: Name of the model.
+
+    Returns:
+        A functional `keras.Model` from images to float32 logits. The layer "scale_channels"
+        gives the stack before pooling (see `channel_model`).
+    """
+    widths = check_widths(widths)
+    classes = check_integer("classes", classes)
+    if check_positive("scale_ratio", scale_ratio) < 1:
+        raise ValueError(f"`scale_ratio` must be >= 1. Received: scale_ratio={scale_ratio!r}")
+    check_choice("output", output, ("center", "map"))
+    input_shape = _check_input_shape(input_shape)
+    jet = {"order": order, "boundary": boundary, "truncation": truncation}
+
+    layers = []
+    for k, width in enumerate(widths):
+        # A bias before batch normalisation would be redundant.
+        layers.append(GaussianDerivative(width, scale_ratio**k, use_bias=False, **jet))
+        layers.append(ScaleBatchNormalization())
+        layers.append(keras.layers.ReLU())
+    # Logits stay float32 under mixed precision.
+    layers.append(GaussianDerivative(classes, scale_ratio ** len(widths), dtype="float32", **jet))
+    if output == "center":
+        layers.append(CentralPixel(dtype="float32"))
+
+    images = keras.Input(input_shape, name="images")
+    stack = ScaleChannels(
+        keras.Sequential(layers, name="shared_network"),
+        scales,
+        pooling=None,
+        sampling=sampling,
+        density=density,
+        coarsening=coarsening,
+        name="scale_channels",
+    )(images)
+    logits = ScalePooling(pooling, dtype="float32", name="scale_pooling")(stack)
+    return keras.Model(images, logits, name=name)
+
+
+def from_preset(preset: str, **overrides) -> keras.Model:
+    """One of the paper's networks, untrained: see `gdn_keras.presets.PRESETS`.
+
+    Example:
+
+    >>> model = gdn_keras.models.from_preset("default", input_shape=(96, 96, 1))
+
+    Args:
+        preset: "mnist", "default", "large", or "default_single" and "large_single".
+        **overrides: Arguments of `gaussian_derivative_network` that replace the preset's.
+    """
+    check_choice("preset", preset, tuple(PRESETS))
+    return gaussian_derivative_network(**{**PRESETS[preset]["parameters"], **overrides})
+
+
+def _check_input_shape(input_shape) -> tuple[int | None, ...]:
+    try:
+        shape = tuple(input_shape)
+    except TypeError:
+        shape = ()
+    spatial_ok = all(n is None or (isinstance(n, int) and n >= 3) for n in shape[:2])
+    if len(shape) != 3 or not spatial_ok or not isinstance(shape[2], int) or shape[2] < 1:
+        raise ValueError(
+            "`input_shape` must be (height, width, channels), with at least 3x3 pixels. "
+            f"Received: input_shape={input_shape!r}"
+        )
+    return shape

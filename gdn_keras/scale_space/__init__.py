@@ -1,0 +1,51 @@
+"""The mathematics, in NumPy and SciPy alone: kernels, jets, grids and plans."""
+
+from gdn_keras.scale_space.gaussian import (
+    DEFAULT_TRUNCATION,
+    discrete_gaussian,
+    gaussian_kernel,
+    kernel_moments,
+    truncation_radius,
+)
+from gdn_keras.scale_space.grids import Grid, sampling_matrix
+from gdn_keras.scale_space.jets import (
+    derivative_stencil,
+    directional_derivative,
+    gaussian_derivative_kernel,
+    jet_orders,
+    jet_stencils,
+    scale_normalization,
+)
+from gdn_keras.scale_space.plans import (
+    SAMPLINGS,
+    Geometry,
+    Group,
+    Operator,
+    multiply_adds,
+    plan_channels,
+)
+from gdn_keras.scale_space.validation import BOUNDARIES, MAX_ORDER
+
+__all__ = [
+    "BOUNDARIES",
+    "DEFAULT_TRUNCATION",
+    "Geometry",
+    "Grid",
+    "Group",
+    "MAX_ORDER",
+    "Operator",
+    "SAMPLINGS",
+    "derivative_stencil",
+    "directional_derivative",
+    "discrete_gaussian",
+    "gaussian_derivative_kernel",
+    "gaussian_kernel",
+    "jet_orders",
+    "jet_stencils",
+    "kernel_moments",
+    "multiply_adds",
+    "plan_channels",
+    "sampling_matrix",
+    "scale_normalization",
+    "truncation_radius",
+]

@@ -1,0 +1,99 @@
+"""Central-difference stencils, scale-normalised jets and directional derivatives."""
+
+import math
+from functools import reduce
+
+import numpy as np
+
+from gdn_keras.scale_space.gaussian import gaussian_kernel
+from gdn_keras.scale_space.validation import check_order, check_sigma
+
+# delta_x and delta_xx of the paper's section 5.1; higher orders are their products.
+_FIRST = np.array([-0.5, 0.0, 0.5])
+_SECOND = np.array([1.0, -2.0, 1.0])
+
+
+def derivative_stencil(order: int) -> np.ndarray:
+    """The central difference of the given order, to be applied as a correlation.
+
+    Order 0 is `[1]`, order 1 is (-1/2, 0, 1/2), order 2 is (1, -2, 1), and order 3 is their
+    product (-1/2, 1, 0, -1, 1/2). Differences of order n are exact on polynomials of degree n.
+    """
+    factors = [_SECOND] * (order // 2) + [_FIRST] * (order % 2)
+    # Convolution of correlation stencils is the stencil of the composed operator.
+    return reduce(np.convolve, factors, np.ones(1))
+
+
+def jet_orders(order: int = 2, zero_order: bool = False) -> tuple[tuple[int, int], ...]:
+    """Orders (along x, along y) of the jet's terms, lowest total order first.
+
+    For `order=2`: x, y, xx, xy, yy, in the paper's order. `zero_order` puts the smoothed image
+    itself, (0, 0), in front.
+    """
+    order = check_order(order)
+    lowest = 0 if zero_order else 1
+    return tuple((n - j, j) for n in range(lowest, order + 1) for j in range(n + 1))
+
+
+def jet_stencils(order: int = 2, zero_order: bool = False) -> np.ndarray:
+    """The jet's stencils with their Taylor factors, as in eq. (lin-comb-2-jet).
+
+    The factor of d^{a+b}/dx^a dy^b is 1 / (a! b!): 1/2, 1, 1/2 at second order.
+
+    Returns:
+        float64 array [terms, size, size], rows along y and columns along x; size is 3 up to
+        order 2 and 5 for order 3.
+    """
+    size = 3 if order <= 2 else 5
+    stencils = []
+    for a, b in jet_orders(order, zero_order):
+        along_x, along_y = (_centred(derivative_stencil(n), size) for n in (a, b))
+        stencils.append(np.outer(along_y, along_x) / (math.factorial(a) * math.factorial(b)))
+    return np.stack(stencils)
+
+
+def scale_normalization(sigma: float, order: int = 2, zero_order: bool = False) -> np.ndarray:
+    """The factors sigma^(a+b) of the scale-normalised derivatives (gamma = 1), one for each term.
+
+    `sigma` is in units of the grid that the stencils act on.
+    """
+    sigma = check_sigma(sigma)
+    return np.array([sigma ** (a + b) for a, b in jet_orders(order, zero_order)])
+
+
+def directional_derivative(order: int, angle: float) -> np.ndarray:
+    """Weights of the partial derivatives in the directional derivative along `angle`.
+
+    First order: (cos, sin) for L_x, L_y, eq. (1st-order-dir-der). Second order: (cos^2,
+    2 cos sin, sin^2) for L_xx, L_xy, L_yy, eq. (2nd-order-dir-der). Third order likewise.
+
+    Args:
+        order: 1, 2 or 3.
+        angle: In radians, from the x axis (columns) towards the y axis (rows).
+    """
+    order = check_order(order)
+    cos, sin = math.cos(angle), math.sin(angle)
+    return np.array([math.comb(order, j) * cos ** (order - j) * sin**j for j in range(order + 1)])
+
+
+def gaussian_derivative_kernel(
+    a: int, b: int, sigma: float, truncation: float = 1e-6
+) -> np.ndarray:
+    """The scale-normalised derivative kernel of order `a` along x and `b` along y, written out.
+
+    It is the template that "smooth, then difference" correlates the image with: what a receptive
+    field looks like. Layers never form it; they smooth once and share that between all orders.
+
+    Args:
+        a: Order along x.
+        b: Order along y.
+        sigma: Standard deviation in pixels.
+        truncation: Bound on the mass of the smoothing kernel that is cut off.
+    """
+    smooth = gaussian_kernel(sigma, truncation)
+    along_x, along_y = (np.convolve(smooth, _centred(derivative_stencil(n), 5)) for n in (a, b))
+    return sigma ** (a + b) * np.outer(along_y, along_x)
+
+
+def _centred(stencil: np.ndarray, size: int) -> np.ndarray:
+    return np.pad(stencil, (size - len(stencil)) // 2)

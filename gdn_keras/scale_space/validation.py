@@ -1,0 +1,93 @@
+"""Checks of user values, each with an error that names the argument and echoes the value."""
+
+import math
+from collections.abc import Sequence
+
+BOUNDARIES = ("symmetric", "replicate", "zero")
+MAX_ORDER = 3
+
+
+def _is_real(value) -> bool:
+    try:
+        return not isinstance(value, (str, bytes)) and math.isfinite(value)
+    except (TypeError, ValueError):
+        return False
+
+
+def check_positive(name: str, value: float) -> float:
+    """A finite number above zero."""
+    if not _is_real(value) or value <= 0:
+        raise ValueError(f"`{name}` must be a positive, finite number. Received: {name}={value!r}")
+    return float(value)
+
+
+def check_sigma(value: float, name: str = "sigma") -> float:
+    """A finite standard deviation, zero included."""
+    if not _is_real(value) or value < 0:
+        raise ValueError(f"`{name}` must be a finite number >= 0. Received: {name}={value!r}")
+    return float(value)
+
+
+def check_truncation(value: float) -> float:
+    """A bound on a cut-off mass."""
+    if not _is_real(value) or not 0 < value < 1:
+        raise ValueError(
+            f"`truncation` must lie strictly between 0 and 1. Received: truncation={value!r}"
+        )
+    return float(value)
+
+
+def check_integer(name: str, value: int, minimum: int = 1) -> int:
+    """An integer of at least `minimum`."""
+    if not _is_real(value) or isinstance(value, bool) or int(value) != value or value < minimum:
+        raise ValueError(f"`{name}` must be an integer >= {minimum}. Received: {name}={value!r}")
+    return int(value)
+
+
+def check_choice(name: str, value: str, choices: Sequence[str]) -> str:
+    """One of a few names."""
+    if value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"`{name}` must be one of {listed}. Received: {name}={value!r}")
+    return value
+
+
+def check_boundary(value: str) -> str:
+    """The name of a boundary rule."""
+    return check_choice("boundary", value, BOUNDARIES)
+
+
+def check_order(value: int) -> int:
+    """The highest order of differentiation of a jet."""
+    if check_integer("order", value) > MAX_ORDER:
+        raise ValueError(f"`order` must be 1, 2 or 3. Received: order={value!r}")
+    return int(value)
+
+
+def check_scales(value: Sequence[float], name: str = "scales") -> tuple[float, ...]:
+    """Scale values sigma_0 of scale channels: positive and strictly increasing."""
+    try:
+        scales = tuple(check_positive(name, scale) for scale in value)
+    except TypeError:
+        raise ValueError(
+            f"`{name}` must be a sequence of numbers. Received: {name}={value!r}"
+        ) from None
+    if not scales or any(b <= a for a, b in zip(scales, scales[1:], strict=False)):
+        raise ValueError(
+            f"`{name}` must hold at least one value, in strictly increasing order. "
+            f"Received: {name}={value!r}"
+        )
+    return scales
+
+
+def check_widths(value: Sequence[int]) -> tuple[int, ...]:
+    """Numbers of feature channels, one for each layer."""
+    try:
+        widths = tuple(check_integer("widths", width) for width in value)
+    except TypeError:
+        raise ValueError(
+            f"`widths` must be a sequence of integers. Received: widths={value!r}"
+        ) from None
+    if not widths:
+        raise ValueError(f"`widths` must name at least one layer. Received: widths={value!r}")
+    return widths

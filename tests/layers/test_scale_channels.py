@@ -1,0 +1,228 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from gdn_keras.layers import (
+    CentralPixel,
+    GaussianDerivative,
+    GaussianSmoothing,
+    ScaleBatchNormalization,
+    ScaleChannels,
+)
+from tests.harness import run_layer_test
+
+SCALES = (0.8, 1.2, 2.0, 3.5)
+
+
+def make_network(center=True, boundary="symmetric", order=2, truncation=1e-3, dtype=None):
+    layers = []
+    for k, width in enumerate((4, 5, 3)):
+        options = {"order": order, "boundary": boundary, "truncation": truncation}
+        layers.append(GaussianDerivative(width, 1.25**k, dtype=dtype, **options))
+        if k < 2:
+            layers += [ScaleBatchNormalization(dtype=dtype), keras.layers.ReLU(dtype=dtype)]
+    return keras.Sequential([*layers, CentralPixel(dtype=dtype)] if center else layers)
+
+
+def randomise(layer, seed=0):
+    """Random weights, and moving statistics that are not the initial ones."""
+    rng = np.random.default_rng(seed)
+    layer.set_weights([np.abs(rng.normal(size=w.shape)) + 0.1 for w in layer.get_weights()])
+    for jet in layer.network.layers:
+        if isinstance(jet, GaussianDerivative):
+            jet.set_weights([rng.normal(size=w.shape) for w in jet.get_weights()])
+
+
+def numpy(x):
+    return ops.convert_to_numpy(x)
+
+
+def images(shape, seed=0):
+    return np.random.default_rng(seed).normal(size=(3, *shape)).astype("float32")
+
+
+@pytest.mark.parametrize("sampling", ["matched", "dense"])
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("pooling", ["max", None])
+def test_harness(tmp_path, sampling, center, pooling):
+    shape = (2, 17, 20, 2)
+    space = () if center else (17, 20)
+    channels = () if pooling else (4,)
+    run_layer_test(
+        tmp_path,
+        lambda **kw: ScaleChannels(make_network(center), SCALES, pooling, sampling, **kw),
+        shape,
+        (2, *channels, *space, 3),
+        (10, 4),
+        unknown_size=sampling == "dense",
+        atol=1e-4,
+    )
+
+
+@pytest.mark.parametrize("boundary", ["symmetric", "replicate", "zero"])
+@pytest.mark.parametrize("shape", [(41, 41, 1), (40, 33, 2), (9, 12, 1)])
+@pytest.mark.parametrize(
+    "center, order, dtype, tolerance",
+    [(True, 2, "float32", 1e-4), (True, 3, "float64", 1e-10), (False, 2, "float64", 1e-10)],
+)
+def test_dense_plan_equals_the_layers_on_every_pixel(
+    boundary, shape, center, order, dtype, tolerance
+):
+    """The receptive cone of dense sampling is exact."""
+    network = make_network(center, boundary, order=order, dtype=dtype)
+    layer = ScaleChannels(network, SCALES, None, "dense", dtype=dtype)
+    x = ops.convert_to_tensor(images(shape), dtype=dtype)
+    layer.build(x.shape)
+    randomise(layer)
+    planned = numpy(layer(x))
+    literal = numpy(ops.transpose(layer._run_layers(x, False), _batch_first(layer, x)))
+    assert np.abs(planned - literal).max() < tolerance * np.abs(literal).max()
+
+
+def _batch_first(layer, x):
+    rank = len(layer.compute_output_shape(tuple(x.shape)))
+    return (1, 0, *range(2, rank))
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="uses tf.GradientTape")
+@pytest.mark.parametrize("center", [True, False])
+def test_dense_plan_has_the_gradients_of_the_layers(center):
+    import tensorflow as tf
+
+    layer = ScaleChannels(
+        make_network(center, dtype="float64"), SCALES, None, "dense", dtype="float64"
+    )
+    x = tf.constant(images((30, 30, 1)).astype("float64"))
+    layer.build(x.shape)
+    randomise(layer)
+    gradients = []
+    for run in (layer.channels, lambda x: tf.stack(layer._run_layers(x, False))):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(tf.sin(run(x)))
+        gradients.append(tape.gradient(loss, [x, *layer.trainable_weights]))
+    for a, b in zip(*gradients, strict=True):
+        assert np.abs(a - b).max() < 1e-10 * np.abs(b).max()
+
+
+@pytest.mark.parametrize("sampling", ["matched", "dense"])
+@pytest.mark.parametrize("center", [True, False])
+def test_axes_are_told_apart(sampling, center):
+    """Swapping rows and columns of the image swaps the roles of x and y in the weights."""
+    swap = [1, 0, 4, 3, 2]
+    layer = ScaleChannels(make_network(center), SCALES, None, sampling)
+    swapped = ScaleChannels(make_network(center), SCALES, None, sampling)
+    x = images((24, 31, 1))
+    layer.build(x.shape)
+    swapped.build((None, 31, 24, 1))
+    randomise(layer)
+    swapped.set_weights([w[swap] if w.ndim == 3 else w for w in layer.get_weights()])
+    y, y_swapped = numpy(layer(x)), numpy(swapped(np.swapaxes(x, 1, 2)))
+    if not center:
+        y_swapped = np.swapaxes(y_swapped, 2, 3)
+    np.testing.assert_allclose(y_swapped, y, atol=1e-4 * np.abs(y).max())
+    assert (
+        np.abs(numpy(layer(np.swapaxes(x[:, :24, :24], 1, 2))) - numpy(layer(x[:, :24, :24]))).max()
+        > 0.1 * np.abs(y).max()
+    )
+
+
+def test_matched_map_and_centre_agree():
+    """Reading the centre of a map, and planning for the centre alone, are the same network."""
+    to_map = ScaleChannels(make_network(False, truncation=1e-6), SCALES, None)
+    to_centre = ScaleChannels(make_network(True, truncation=1e-6), SCALES, None)
+    # Smooth images: on rough ones the map's final interpolation would show.
+    x = numpy(GaussianSmoothing(6.0)(images((61, 61, 1)))) * 10
+    to_map.build(x.shape)
+    to_centre.build(x.shape)
+    randomise(to_map)
+    to_centre.set_weights(to_map.get_weights())
+    at_centre = numpy(to_map(x))[:, :, 30, 30]
+    np.testing.assert_allclose(numpy(to_centre(x)), at_centre, atol=0.05 * np.ptp(at_centre))
+
+
+@pytest.mark.parametrize("sampling", ["matched", "dense"])
+def test_folded_normalisation_is_exact(sampling):
+    """Inference folds the normalisation into the kernels; training-mode layers do not."""
+    layer = ScaleChannels(make_network(), SCALES, None, sampling)
+    x = images((31, 31, 1))
+    layer.build(x.shape)
+    randomise(layer)
+    folded = numpy(layer(x, training=False))
+    for sublayer in layer.network.layers:  # frozen: training uses the moving statistics too
+        if isinstance(sublayer, ScaleBatchNormalization):
+            sublayer.trainable = False
+    unfolded = numpy(layer(x, training=True))
+    np.testing.assert_allclose(folded, unfolded, atol=1e-5 * np.abs(folded).max())
+
+
+def test_channels_stack_and_pooling():
+    layer = ScaleChannels(make_network(), SCALES, "max")
+    x = images((31, 31, 1))
+    stack = numpy(layer.channels(x)) if layer.built else numpy((layer(x), layer.channels(x))[1])
+    assert stack.shape == (3, 4, 3)
+    np.testing.assert_allclose(numpy(layer(x)), stack.max(axis=1), atol=1e-6)
+
+
+def test_one_update_of_the_moving_statistics_a_step():
+    layer = ScaleChannels(make_network(), SCALES)
+    x = images((31, 31, 1))
+    layer(x)
+    norm = layer.network.layers[1]
+    layer(x, training=True)
+    first = numpy(norm.moving_variance)
+    layer(x, training=True)
+    # m' = 0.9 m + 0.1 v from 1: after two steps of the same batch 1 - 0.9^2 of the way.
+    np.testing.assert_allclose(
+        (numpy(norm.moving_variance) - 1) / (first - 1), (1 - 0.81) / 0.1, rtol=1e-3
+    )
+
+
+@pytest.mark.parametrize("scales", [[], [1.0, 1.0], [2.0, 1.0], [0.0, 1.0], ["a"], 3.0, None])
+def test_bad_scales(scales):
+    with pytest.raises(ValueError, match=r"`scales`.*Received: scales="):
+        ScaleChannels(make_network(), scales)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match=r"`sampling` must be one of.*Received: sampling='octave"):
+        ScaleChannels(make_network(), SCALES, sampling="octave")
+    with pytest.raises(ValueError, match=r"`pooling` must be one of.*Received: pooling='sum'"):
+        ScaleChannels(make_network(), SCALES, pooling="sum")
+    with pytest.raises(ValueError, match=r"`density`.*Received: density=0"):
+        ScaleChannels(make_network(), SCALES, density=0)
+
+
+@pytest.mark.parametrize(
+    "intruder",
+    [
+        keras.layers.Conv2D(3, 3),
+        keras.layers.MaxPooling2D(),
+        keras.layers.GlobalAveragePooling2D(),
+        keras.layers.BatchNormalization(),
+        keras.layers.Flatten(),
+        keras.layers.UpSampling2D(),
+        GaussianSmoothing(1.0),
+    ],
+)
+def test_layers_that_break_covariance_are_refused(intruder):
+    network = keras.Sequential([GaussianDerivative(3, 1.0), intruder])
+    with pytest.raises(ValueError, match=r"`network` may hold.*Received: "):
+        ScaleChannels(network, SCALES)
+
+
+def test_network_without_jets_is_refused():
+    with pytest.raises(ValueError, match=r"`network` must hold at least one GaussianDerivative"):
+        ScaleChannels(keras.Sequential([keras.layers.ReLU()]), SCALES)
+
+
+def test_matched_needs_a_known_size():
+    with pytest.raises(ValueError, match=r"known height and width.*Received: input_shape="):
+        ScaleChannels(make_network(), SCALES).build((None, None, None, 1))
+
+
+@pytest.mark.parametrize("shape", [(None, 2, 9, 1), (9, 9, 1), (None, 9, 9, None)])
+def test_bad_shapes(shape):
+    with pytest.raises(ValueError, match="Received: input_shape="):
+        ScaleChannels(make_network(), SCALES).build(shape)

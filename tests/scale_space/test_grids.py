@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.ndimage import convolve1d
+
+from gdn_keras.scale_space import BOUNDARIES, Grid, gaussian_kernel, sampling_matrix
+
+SCIPY_MODES = {"symmetric": "reflect", "replicate": "nearest", "zero": "constant"}
+
+
+@given(st.floats(-3, 3), st.floats(0.51, 6), st.floats(0.2, 3))
+def test_rows_have_the_asked_mean_and_variance(position, sigma_steps, step):
+    source = Grid(161, step)
+    target = Grid(1, 1.0, center=position)
+    (row,) = sampling_matrix(source, target, sigma_steps * step, truncation=1e-15)
+    mean = row @ source.positions
+    variance = row @ (source.positions - mean) ** 2
+    assert row.sum() == pytest.approx(1, abs=1e-12)
+    assert mean == pytest.approx(position, abs=1e-9)
+    assert variance == pytest.approx((sigma_steps * step) ** 2, abs=1e-9)
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("size", [1, 2, 3, 10, 41])
+@pytest.mark.parametrize("sigma", [0.0, 0.3, 1.0, 7.0, 40.0])
+def test_on_the_same_grid_it_is_convolution(boundary, size, sigma):
+    signal = np.random.default_rng(size).normal(size=size)
+    matrix = sampling_matrix(Grid(size), Grid(size), sigma, boundary, truncation=1e-6)
+    expected = convolve1d(signal, gaussian_kernel(sigma, 1e-6), mode=SCIPY_MODES[boundary])
+    np.testing.assert_allclose(matrix @ signal, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("boundary", ["symmetric", "replicate"])
+@given(st.integers(1, 30), st.integers(1, 20), st.floats(0.1, 4), st.floats(0.5, 20))
+def test_constants_stay_constant(boundary, source, target, step, sigma):
+    matrix = sampling_matrix(Grid(source), Grid(target, step), sigma, boundary)
+    np.testing.assert_allclose(matrix.sum(axis=1), 1, atol=1e-12)
+    assert np.all(matrix >= 0)
+
+
+def test_crop_is_rows_of_the_whole():
+    whole = sampling_matrix(Grid(50), Grid(50), 2.0)
+    crop = sampling_matrix(Grid(50), Grid(20), 2.0)
+    np.testing.assert_allclose(crop, whole[15:35])
+
+
+def test_sampling_between_pixels_follows_a_smooth_function():
+    # exp(-x^2 / 2 a^2) smoothed with sigma is known in closed form.
+    a, sigma = 6.0, 2.0
+    source, target = Grid(101), Grid(31, 0.77)
+    smoothed = sampling_matrix(source, target, sigma, truncation=1e-9) @ np.exp(
+        -(source.positions**2) / (2 * a**2)
+    )
+    b = np.hypot(a, sigma)
+    expected = a / b * np.exp(-(target.positions**2) / (2 * b**2))
+    np.testing.assert_allclose(smoothed, expected, atol=2e-3)
+
+
+def test_sigma_below_half_a_step_is_refused_between_pixels():
+    with pytest.raises(ValueError, match=r"`sigma` is too small.*Received: sigma=0.4"):
+        sampling_matrix(Grid(11), Grid(11, 0.7), 0.4)
+
+
+@pytest.mark.parametrize("boundary", ["mirror", None, 3])
+def test_bad_boundary(boundary):
+    with pytest.raises(ValueError, match=r"`boundary` must be one of.*Received: boundary="):
+        sampling_matrix(Grid(5), Grid(5), 1.0, boundary)
+
+
+def test_bad_grid():
+    with pytest.raises(ValueError, match=r"`size`.*Received: size=0"):
+        Grid(0)
+    with pytest.raises(ValueError, match=r"`step`.*Received: step=-1"):
+        Grid(3, step=-1)
