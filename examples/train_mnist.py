@@ -1,0 +1,17 @@
+"""Trains one scale channel (sigma_0 = 0.9) on the original 28x28 MNIST: section 5 of the paper.
+
+    python examples/train_mnist.py
+
+It takes about 2 minutes on 2 cores with the 3 600 training digits in the package. All of MNIST, as
+in the paper:
+
+    python examples/train_mnist.py --mnist-dir MNIST --epochs 40 --output runs/mnist_paper
+"""
+
+import sys
+
+from gdn_keras.experiments.command_line import run_command
+from gdn_keras.experiments.flags import mnist_parser, mnist_settings
+
+if __name__ == "__main__":
+    sys.exit(run_command(mnist_parser(__doc__), mnist_settings))

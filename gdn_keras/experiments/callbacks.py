@@ -1,0 +1,150 @@
+"""What watches over a training: checkpoints that survive a kill, one progress line, a stop."""
+
+import csv
+import io
+import math
+import sys
+import time
+from pathlib import Path
+
+import keras
+
+from gdn_keras.experiments.run_folder import BEST, HISTORY, LAST, save_model, write_text
+
+_CHECK_EVERY = 20  # steps; looking at the loss makes a GPU wait
+
+
+class NonFiniteLoss(RuntimeError):
+    """The loss became infinite or not a number."""
+
+
+class Checkpoints(keras.callbacks.Callback):
+    """Keeps the last and the best epoch, and the history, so that a killed run can go on.
+
+    `keras.callbacks.BackupAndRestore` writes into the file that it would restore from, and the
+    epoch into a second one: a kill at that moment loses both. Here each epoch replaces last.keras,
+    weights and optimiser together, in one step, and the optimiser's count of steps tells the epoch.
+
+    Args:
+        folder: The folder of the run.
+        steps: Steps in an epoch.
+    """
+
+    def __init__(self, folder: Path, steps: int):
+        super().__init__()
+        self.folder, self.steps = folder, steps
+        self.rows: list[dict[str, float]] = []
+
+    def restore(self, model: keras.Model) -> int:
+        """Puts `model` (compiled) into the state of last.keras; the number of epochs done."""
+        file = self.folder / LAST
+        if not file.exists():
+            return 0
+        model.optimizer.build(model.trainable_variables)
+        model.load_weights(file)
+        epochs = int(model.optimizer.iterations.numpy()) // self.steps
+        # The history is written first; a kill in between leaves one row too many.
+        self.rows = read_history(self.folder)[:epochs]
+        return epochs
+
+    def on_epoch_end(self, epoch, logs=None):
+        row = {"epoch": epoch + 1, **{name: float(value) for name, value in (logs or {}).items()}}
+        row["learning_rate"] = float(self.model.optimizer.learning_rate)
+        earlier = [r["val_accuracy"] for r in self.rows]
+        self.rows.append(row)
+        write_history(self.folder, self.rows)
+        if row["val_accuracy"] > max(earlier, default=-1):
+            save_model(self.model, self.folder / BEST)
+        save_model(self.model, self.folder / LAST)
+
+
+class StopWhenNotFinite(keras.callbacks.Callback):
+    """Ends the training with `NonFiniteLoss` before a checkpoint could keep broken weights."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch % _CHECK_EVERY == 0:
+            self._check(float(logs["loss"]))
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._check(float(logs["loss"]))
+
+    def _check(self, loss: float):
+        if not math.isfinite(loss):
+            raise NonFiniteLoss(f"the loss became {loss}")
+
+
+class Progress(keras.callbacks.Callback):
+    """One line for the whole training, with the time that is left; a line an epoch in a log file.
+
+    Args:
+        epochs: Epochs in all.
+        steps: Steps in an epoch.
+        stream: Where to write; standard output by default.
+    """
+
+    def __init__(self, epochs: int, steps: int, stream=None):
+        super().__init__()
+        self.epochs, self.steps = epochs, steps
+        self.stream = stream or sys.stdout
+        self._began = self._shown = 0.0
+        self._done = self._done_before = 0
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._done = epoch * self.steps
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._done += 1
+        now = time.monotonic()
+        if not self._began:
+            # The first step holds the tracing of the network, which will not come again.
+            self._began, self._done_before = now, self._done
+        if self.stream.isatty() and now - self._shown > 0.5:
+            self._shown = now
+            self._write("\r" + self._line(float(logs["loss"])))
+
+    def on_epoch_end(self, epoch, logs=None):
+        line = self._line(float(logs["loss"])) + f"  validation {logs['val_accuracy']:.2%}"
+        start = "\r" if self.stream.isatty() else ""
+        self._write(f"{start}{line}\n")
+
+    def _line(self, loss: float) -> str:
+        share = self._done / (self.steps * self.epochs)
+        filled = int(20 * share)
+        epoch = -(-self._done // self.steps)
+        return (
+            f"epoch {epoch:>{len(str(self.epochs))}}/{self.epochs} [{'=' * filled:<20}] "
+            f"{share:4.0%}  {self._left()}  loss {loss:.4f}"
+        )
+
+    def _left(self) -> str:
+        steps = self._done - self._done_before
+        if not steps:
+            return "ETA --:--"
+        pace = (time.monotonic() - self._began) / steps
+        seconds = round(pace * (self.steps * self.epochs - self._done))
+        hours, minutes = divmod(seconds // 60, 60)
+        clock = f"{minutes:02d}:{seconds % 60:02d}"
+        return f"ETA {hours}:{clock}" if hours else f"ETA {clock}"
+
+    def _write(self, text: str):
+        self.stream.write(text)
+        self.stream.flush()
+
+
+def write_history(folder: Path, rows: list[dict[str, float]]) -> None:
+    """history.csv, one row an epoch."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(folder / HISTORY, text.getvalue())
+
+
+def read_history(folder: Path) -> list[dict[str, float]]:
+    """history.csv as it was written."""
+    file = folder / HISTORY
+    if not file.exists():
+        return []
+    with open(file, newline="") as stream:
+        rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(stream)]
+    return [{**row, "epoch": int(row["epoch"])} for row in rows]

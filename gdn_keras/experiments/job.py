@@ -1,0 +1,163 @@
+"""The whole job: train, measure scale generalisation, export, draw and report, in one folder."""
+
+import csv
+import io
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import keras
+
+from gdn_keras.experiments.data import RunData, load_data
+from gdn_keras.experiments.evaluation import SizeResult, evaluate_by_size
+from gdn_keras.experiments.report import write_report
+from gdn_keras.experiments.run_folder import (
+    ACCURACY,
+    MODEL,
+    REPORT,
+    RESULTS,
+    SAVED_MODEL,
+    open_run,
+    read_results,
+    write_folder,
+    write_text,
+)
+from gdn_keras.experiments.selection import effective_training_scales, selection_slope
+from gdn_keras.experiments.settings import Settings
+from gdn_keras.experiments.training import TrainingStopped, build_network, train_network
+from gdn_keras.models import parameter_counts
+
+_IMAGES_FOR_EFFECTIVE_SCALES = 1000
+
+
+class Job(NamedTuple):
+    """A run that is ready to start: nothing that a user could get wrong is left to check."""
+
+    settings: Settings
+    folder: Path
+    data: RunData
+    compare: dict[str, Path]
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run was finished before."""
+        return (self.folder / REPORT).exists()
+
+
+def prepare(
+    settings: Settings,
+    folder: str | os.PathLike,
+    compare: Mapping[str, str | os.PathLike] | None = None,
+) -> Job:
+    """Checks everything that a run needs before the first step is taken.
+
+    Args:
+        settings: What to train and to test.
+        folder: Where everything goes. A folder with a run of equal settings is taken up where that
+            run was stopped.
+        compare: Folders of other finished runs, by name; their curves are drawn beside this one's.
+
+    Raises:
+        ValueError, OSError, ImportError: With one sentence for the user.
+    """
+    compare = {name: Path(path).expanduser() for name, path in (compare or {}).items()}
+    for path in compare.values():
+        read_results(path)
+    build_network(settings)
+    data = load_data(settings)
+    return Job(settings, open_run(settings, folder), data, compare)
+
+
+def run(job: Job) -> dict:
+    """Does what is still to do of a job, and returns its results, as in accuracy.json.
+
+    Example:
+
+    >>> settings = Settings(digits=1000, epochs=3)
+    >>> results = run(prepare(settings, "runs/quick"))  # doctest: +SKIP
+
+    Raises:
+        TrainingStopped: By Ctrl-C or a non-finite loss; the message says how to go on.
+    """
+    folder, settings = job.folder, job.settings
+    if (folder / MODEL).exists():
+        model = keras.saving.load_model(folder / MODEL, compile=False)
+    else:
+        model = train_network(settings, job.data, folder)
+    try:
+        if not (folder / RESULTS).exists():
+            _evaluate(job, model)
+        if not (folder / SAVED_MODEL).exists():
+            _export(model, settings, folder / SAVED_MODEL)
+        write_report(folder, job.compare)
+    except KeyboardInterrupt:
+        raise TrainingStopped(
+            f"Stopped. The trained network is in {folder / MODEL}; the same command goes on with "
+            "what comes after the training.",
+            interrupted=True,
+        ) from None
+    return read_results(folder)
+
+
+def _evaluate(job: Job, model: keras.Model) -> None:
+    settings = job.settings
+    began = time.monotonic()
+    results = evaluate_by_size(
+        model, job.data.test, settings.test_sizes, settings.batch_size, report=_say
+    )
+    print(f"Tested in {time.monotonic() - began:.0f} s.", flush=True)
+    write_text(job.folder / ACCURACY, _as_csv(results))
+    content = {
+        "settings": settings.as_dict(),
+        "training_images": len(job.data.train.labels),
+        "parameters": parameter_counts(model),
+        "scales": list(settings.scales),
+        **_selection(job, model, results),
+        "sizes": [_as_dict(result) for result in results],
+    }
+    # The last of the results, so that its presence says that they are complete.
+    write_text(job.folder / RESULTS, json.dumps(content, indent=1) + "\n")
+
+
+def _selection(job: Job, model: keras.Model, results: list[SizeResult]) -> dict:
+    """What there is to say of scale selection, for several channels and sizes."""
+    settings = job.settings
+    sizes = [result.size for result in results]
+    if len(settings.scales) < 2 or sum(1 <= size <= 4 for size in sizes) < 2:
+        return {}
+    size = settings.train_sizes[0]
+    images = job.data.train.images[: min(len(job.data.train.labels), _IMAGES_FOR_EFFECTIVE_SCALES)]
+    if settings.training_frame != settings.frame:
+        images = job.data.test(size).images[:_IMAGES_FOR_EFFECTIVE_SCALES]
+    counts = [result.selected for result in results]
+    return {
+        "effective_training_scales": effective_training_scales(model, images),
+        "selection_slope": selection_slope(sizes, settings.scales, counts),
+    }
+
+
+def _export(model: keras.Model, settings: Settings, folder: Path) -> None:
+    from gdn_keras.export import export_saved_model
+
+    size = settings.train_sizes[0] if len(settings.train_sizes) == 1 else None
+    write_folder(folder, lambda path: export_saved_model(model, path, training_size=size))
+
+
+def _say(result: SizeResult) -> None:
+    print(f"test size {result.size:<6.3g} {result.accuracy:7.2%}", flush=True)
+
+
+def _as_csv(results: list[SizeResult]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["size", "images", "accuracy"])
+    writer.writerows([r.size, r.images, r.accuracy] for r in results)
+    return text.getvalue()
+
+
+def _as_dict(result: SizeResult) -> dict:
+    selected = None if result.selected is None else result.selected.tolist()
+    return {**result._asdict(), "confusion": result.confusion.tolist(), "selected": selected}

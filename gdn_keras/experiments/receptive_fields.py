@@ -1,0 +1,65 @@
+"""What the units of the first layers respond to, written out as images."""
+
+import keras
+import numpy as np
+from scipy.signal import fftconvolve
+
+from gdn_keras.layers import GaussianDerivative, ScaleBatchNormalization
+from gdn_keras.models import scale_channels_of
+from gdn_keras.scale_space import gaussian_derivative_kernel, jet_orders
+
+_TRUNCATION = 1e-6
+
+
+def first_layer_fields(model: keras.Model, sigma: float = 6.0) -> np.ndarray:
+    """The receptive fields of the first layer: its linear combinations of Gaussian derivatives.
+
+    Args:
+        model: A model with one `ScaleChannels` layer.
+        sigma: sigma_0 in pixels of the result; the fields of all scale channels look the same.
+
+    Returns:
+        Templates [units, input channels, size, size], as the image is correlated with them.
+    """
+    jets, _ = _layers(model)
+    return _fields(jets[0], sigma * jets[0].sigma)
+
+
+def second_layer_fields(model: keras.Model, sigma: float = 6.0) -> np.ndarray:
+    """The receptive fields of the second layer, each along its strongest input.
+
+    A unit of the second layer sums over many units of the first, with a ReLU in between; shown is
+    the field of the two linear layers through the one unit that contributes most.
+
+    Returns:
+        Templates [units, size, size], for the first image channel.
+    """
+    jets, gains = _layers(model)
+    first = _fields(jets[0], sigma * jets[0].sigma)[:, 0] * gains[:, None, None]
+    second = _fields(jets[1], sigma * jets[1].sigma)
+    strength = np.linalg.norm(first, axis=(1, 2)) * np.linalg.norm(second, axis=(2, 3))
+    strongest = strength.argmax(axis=1)
+    # Templates of correlations compose by convolution.
+    return np.stack([fftconvolve(first[c], second[unit, c]) for unit, c in enumerate(strongest)])
+
+
+def _layers(model):
+    """The derivative layers, and the gains of the normalisation after the first."""
+    layers = scale_channels_of(model).network.layers
+    jets = [layer for layer in layers if isinstance(layer, GaussianDerivative)]
+    norms = [layer for layer in layers if isinstance(layer, ScaleBatchNormalization)]
+    gains = keras.ops.convert_to_numpy(norms[0].affine()[0]) if norms else np.ones(jets[0].filters)
+    return jets, gains
+
+
+def _fields(layer, sigma: float) -> np.ndarray:
+    """[units, input channels, size, size] of one layer."""
+    orders = jet_orders(layer.order, layer.zero_order)
+    factorial = (1, 1, 2, 6)
+    basis = np.stack(
+        [
+            gaussian_derivative_kernel(a, b, sigma, _TRUNCATION) / (factorial[a] * factorial[b])
+            for a, b in orders
+        ]
+    )
+    return np.einsum("tcu,tyx->ucyx", keras.ops.convert_to_numpy(layer.kernel), basis)

@@ -1,0 +1,165 @@
+"""The pictures and the one-page report of a run, from what is in its folder."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from gdn_keras.experiments import plots
+from gdn_keras.experiments.receptive_fields import first_layer_fields, second_layer_fields
+from gdn_keras.experiments.run_folder import (
+    MODEL,
+    PICTURES,
+    REPORT,
+    read_results,
+    replacing,
+    write_text,
+)
+
+_CAPTIONS = {
+    "scale_generalization.png": "Accuracy over test size; on the right from 90 % on.",
+    "scale_selection.png": "Share of the test images won by each scale channel, for each test "
+    "size. Scale selection follows size: a diagonal band.",
+    "receptive_fields.png": "Learned receptive fields: the first layer, and the second along each "
+    "unit's strongest input.",
+    "confusion.png": "True and predicted classes at the test size of the lowest accuracy.",
+}
+
+
+def write_report(
+    folder: str | os.PathLike,
+    compare: Mapping[str, str | os.PathLike] | None = None,
+) -> Path:
+    """Draws the pictures of a finished run and writes report.md.
+
+    Args:
+        folder: The folder of the run.
+        compare: Folders of other finished runs, whose curves to draw beside this one, by name.
+
+    Returns:
+        The report. Without matplotlib it has no pictures, and says so.
+    """
+    folder = Path(folder)
+    results = read_results(folder)
+    others = {name: read_results(path) for name, path in (compare or {}).items()}
+    try:
+        pictures = draw_pictures(folder, results, others)
+        note = ""
+    except ImportError as error:
+        pictures, note = [], f"Pictures were left out. {error}\n"
+        print(note, end="", flush=True)
+    parts = [_headline(results), _table(results, others), note]
+    parts += [f"![{_CAPTIONS[p]}]({PICTURES}/{p})\n\n*{_CAPTIONS[p]}*\n" for p in pictures]
+    parts.append(_settings(results))
+    write_text(folder / REPORT, "\n".join(part for part in parts if part))
+    return folder / REPORT
+
+
+def draw_pictures(folder: Path, results: dict, others: Mapping[str, dict]) -> list[str]:
+    """Draws what there is to draw; returns the names of the pictures."""
+    sizes = results["sizes"]
+    training = results["settings"]["train_sizes"]
+    worst = min(sizes, key=lambda row: row["accuracy"])
+    model = keras.saving.load_model(folder / MODEL, compile=False)
+    fields = {"first layer": first_layer_fields(model)[:, 0]}
+    if len(model.get_layer("scale_channels").network.layers) > 1:
+        fields["second layer, along the strongest input"] = second_layer_fields(model)
+    drawings = {
+        "receptive_fields.png": lambda path: plots.draw_receptive_fields(fields, path),
+        "confusion.png": lambda path: plots.draw_confusion(worst["confusion"], worst["size"], path),
+    }
+    if len(sizes) > 1:
+        curves = {label(results): curve(results)}
+        curves |= {name: curve(other) for name, other in others.items()}
+        drawings["scale_generalization.png"] = lambda path: plots.draw_generalization(
+            curves, path, training
+        )
+    if len(sizes) > 1 and len(results["scales"]) > 1:
+        counts = [row["selected"] for row in sizes]
+        drawings["scale_selection.png"] = lambda path: plots.draw_selection(
+            [row["size"] for row in sizes], results["scales"], counts, path, training
+        )
+    (folder / PICTURES).mkdir(exist_ok=True)
+    for name, draw in drawings.items():
+        with replacing(folder / PICTURES / name) as temporary:
+            draw(temporary)
+    return [name for name in _CAPTIONS if name in drawings]
+
+
+def curve(results: dict) -> dict[float, float]:
+    """`{size: accuracy}` of a run's results."""
+    return {row["size"]: row["accuracy"] for row in results["sizes"]}
+
+
+def label(results: dict) -> str:
+    """What to call a run in a legend."""
+    channels = len(results["scales"])
+    return "single scale channel" if channels == 1 else f"{channels} scale channels"
+
+
+def summary(results: dict, low: float = 2**-0.5, high: float = 4.0) -> str:
+    """One sentence: the accuracy at the training size, and the lowest one between two sizes."""
+    accuracies = curve(results)
+    inside = {s: a for s, a in accuracies.items() if low - 1e-6 <= s <= high + 1e-6}
+    if len(inside) < 2:
+        return f"{_percent(min(accuracies.values()))} of the test images recognised."
+    worst = min(inside, key=inside.get)
+    sizes = results["settings"]["train_sizes"]
+    trained = [f"{_percent(accuracies[s])} at size {s:g}" for s in sizes if s in accuracies]
+    return (
+        f"Trained on size {_listed(sizes)} only"
+        + (f" ({', '.join(trained)})" if trained else "")
+        + f": at least {_percent(inside[worst])} at every test size from {min(inside):.3g} to "
+        f"{max(inside):.3g}, the lowest at {worst:.3g}."
+    )
+
+
+def _headline(results: dict) -> str:
+    settings = results["settings"]
+    text = f"# {settings['network']} network, {label(results)}\n\n{summary(results)}\n"
+    if results.get("selection_slope") is not None:
+        low, high = results["effective_training_scales"]
+        text += (
+            f"\nSelected scale over size, both logarithmic, sizes 1 to 4: slope "
+            f"{results['selection_slope']:.2f} (1 is perfect). Effective training scales: sigma_0 "
+            f"from {low:.3g} to {high:.3g}.\n"
+        )
+    return text
+
+
+def _table(results: dict, others: Mapping[str, dict]) -> str:
+    names = [label(results), *others]
+    curves = [curve(results), *map(curve, others.values())]
+    lines = [f"| test size | {' | '.join(f'{name}, %' for name in names)} |"]
+    lines.append("|---" * (len(names) + 1) + "|")
+    for size in curves[0]:
+        cells = [f"{100 * c[size]:.2f}" if size in c else "" for c in curves]
+        trained = " (trained)" if size in results["settings"]["train_sizes"] else ""
+        lines.append(f"| {size:.3g}{trained} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _settings(results: dict) -> str:
+    counts = results["parameters"]
+    rows = {**results["settings"], "training images": results["training_images"]}
+    rows["test images for each size"] = results["sizes"][0]["images"]
+    rows["parameters"] = f"{counts['trainable']} ({counts['paper']} as the paper counts)"
+    lines = ["| setting | value |", "|---|---|"]
+    lines += [f"| {name} | {_shown(value)} |" for name, value in rows.items() if value is not None]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(value) -> str:
+    if isinstance(value, list):
+        return _listed(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{v:.3g}" for v in values)
+
+
+def _percent(share: float) -> str:
+    return f"{np.floor(share * 1e4 + 1e-6) / 100:.2f} %"

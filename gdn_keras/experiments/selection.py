@@ -1,0 +1,113 @@
+"""Scale selection: which scale channel of a network answers to which size."""
+
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+
+from gdn_keras.layers import ScaleChannels
+from gdn_keras.models import channel_model, scale_channels_of
+
+
+def scale_selection(model: keras.Model, images: np.ndarray, batch_size: int = 100) -> np.ndarray:
+    """sigma_0 of the winning scale channel, for each image.
+
+    The winner is the channel in which the maximum over channels and classes is assumed; with max
+    pooling, the one that the network's answer comes from.
+
+    Args:
+        model: A model with one `ScaleChannels` layer.
+        images: [n, height, width, channels].
+        batch_size: Images at a time; without influence on the result.
+    """
+    channels = without_xla(channel_model(model))
+    stack = channels.predict(_float32(images), batch_size=batch_size, verbose=0)
+    return np.asarray(scale_channels_of(model).scales)[winning_channels(stack)]
+
+
+def scale_selection_histogram(
+    model: keras.Model, images: np.ndarray, batch_size: int = 100
+) -> dict[float, float]:
+    """`{sigma_0: share of the images won by that scale channel}`, for images of one size."""
+    selected = scale_selection(model, images, batch_size)
+    return {s: float(np.mean(selected == s)) for s in scale_channels_of(model).scales}
+
+
+def effective_training_scales(
+    model: keras.Model, images: np.ndarray, mass: float = 0.9, batch_size: int = 100
+) -> tuple[float, float]:
+    """The interval of sigma_0 that a network uses for its training images (of one size).
+
+    Section 6's footnote: the scales of the winning channels over the training data of one size,
+    with outliers suppressed. Here: the shortest interval of scale channels that wins at least
+    `mass` of the images; of several equally short ones, the one that wins most. There should be
+    further channels below and above it.
+
+    Returns:
+        The lowest and the highest sigma_0.
+    """
+    if not 0 < mass <= 1:
+        raise ValueError(f"`mass` must lie in (0, 1]. Received: mass={mass}")
+    histogram = scale_selection_histogram(model, images, batch_size)
+    return shortest_interval(list(histogram), list(histogram.values()), mass)
+
+
+def shortest_interval(
+    scales: Sequence[float], shares: Sequence[float], mass: float
+) -> tuple[float, float]:
+    """The shortest run of scales whose shares add up to `mass`; the heaviest of equals."""
+    total = np.concatenate([[0.0], np.cumsum(shares)])
+    for length in range(1, len(scales) + 1):
+        weights = total[length:] - total[:-length]
+        start = int(np.argmax(weights))
+        if weights[start] >= mass * total[-1] - 1e-9:
+            break
+    return scales[start], scales[start + length - 1]
+
+
+def selection_slope(
+    sizes: Sequence[float],
+    scales: Sequence[float],
+    histograms: Sequence[Sequence[float]],
+    within: tuple[float, float] = (1.0, 4.0),
+) -> float:
+    """Slope of log2(selected sigma_0) against log2(size): 1 where scale follows size.
+
+    Args:
+        sizes: Test sizes.
+        scales: sigma_0 of the channels.
+        histograms: For each size, the counts or shares of the channels.
+        within: Sizes to count. Near the ends the winning channels would have to lie beyond the
+            lowest or the highest scale, which bends the curve.
+    """
+    chosen = [k for k, size in enumerate(sizes) if within[0] <= size <= within[1]]
+    if len(chosen) < 2:
+        raise ValueError(f"`sizes` must hold two sizes within {within}. Received: sizes={sizes}")
+    means = [np.average(np.log2(scales), weights=histograms[k]) for k in chosen]
+    return float(np.polyfit(np.log2([sizes[k] for k in chosen]), means, 1)[0])
+
+
+def has_scale_channels(model: keras.Model) -> bool:
+    """Whether a model holds one `ScaleChannels` layer whose stack can be read."""
+    found = [layer for layer in model.layers if isinstance(layer, ScaleChannels)]
+    return len(found) == 1 and found[0].pooling is None
+
+
+def with_channels(model: keras.Model) -> keras.Model:
+    """A model from images to class scores and the stack of scale channels, in one pass."""
+    return without_xla(keras.Model(model.inputs, [model.output, scale_channels_of(model).output]))
+
+
+def without_xla(model: keras.Model) -> keras.Model:
+    """`model`, for `predict`: left to itself, Keras uses XLA on CPUs too, where it is slower."""
+    model.compile(jit_compile=False)
+    return model
+
+
+def winning_channels(stack: np.ndarray) -> np.ndarray:
+    """The channel with the highest score of any class, from [batch, channels, classes]."""
+    return np.asarray(stack).max(axis=2).argmax(axis=1)
+
+
+def _float32(images) -> np.ndarray:
+    return np.asarray(images).astype("float32", copy=False)

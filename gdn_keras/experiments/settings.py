@@ -1,0 +1,174 @@
+"""Everything that a training run depends on, as plain data."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from gdn_keras.datasets import TEST_SIZES, TRAIN_SIZES
+from gdn_keras.layers.scale_pooling import POOLINGS
+from gdn_keras.presets import PAPER_SCALES, PRESETS
+from gdn_keras.scale_space import SAMPLINGS
+from gdn_keras.scale_space.validation import check_choice, check_scales
+
+DATA = ("embedded", "mnist", "tfds", "official")
+IMAGES = ("large_scale", "mnist")
+LOSSES = ("binary", "softmax")
+PRECISIONS = ("float32", "float16", "bfloat16")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What a run is made of. Two runs with equal settings give equal results.
+
+    The defaults are the job of `examples/train_large_scale.py`: one training size, all test sizes,
+    in minutes on a CPU.
+
+    Attributes:
+        network: Name of a preset, see `gdn_keras.presets.PRESETS`.
+        widths: Feature channels of the layers before the last; the preset's if `None`.
+        scales: sigma_0 of the scale channels of the finished network.
+        train_scales: sigma_0 of the scale channels in training; `scales` if `None`.
+        pooling: "max", "average" or "logsumexp", over scale channels.
+        sampling: "matched" or "dense".
+        images: "large_scale" for MNIST Large Scale, "mnist" for the original digits.
+        train_sizes: The sizes to train on; with several, every digit comes at each of them.
+        test_sizes: The sizes to test at.
+        frame: Height and width of the test images.
+        train_frame: Height and width of the training images; `frame` if `None`.
+        data: "embedded", "mnist" (the four files in `data_dir`), "tfds", or "official" (the
+            published HDF5 files in `data_dir`).
+        data_dir: See `data`; for "tfds" its data directory, or `None` for the usual one.
+        digits: Training digits, from the first on; all that there are if `None`.
+        test_digits: Test digits for each size; all that there are if `None`.
+        epochs: Times that each training image is seen.
+        batch_size: Images in a step, over all devices together.
+        learning_rate: Of the first step; it falls by a half cosine, step by step,
+        final_learning_rate: to this one.
+        loss: "binary" (cross-entropy of each class on its own, the paper's) or "softmax".
+        seed: Of the initial weights and of the order of the images.
+        precision: "float32", or "float16" or "bfloat16" for mixed precision.
+        distribute: Train on all GPUs of this machine.
+        jit: Compile with XLA.
+    """
+
+    network: str = "default"
+    widths: tuple[int, ...] | None = None
+    scales: tuple[float, ...] = PAPER_SCALES
+    train_scales: tuple[float, ...] | None = None
+    pooling: str = "max"
+    sampling: str = "matched"
+    images: str = "large_scale"
+    train_sizes: tuple[float, ...] = (2.0,)
+    test_sizes: tuple[float, ...] = TEST_SIZES
+    frame: int = 112
+    train_frame: int | None = None
+    data: str = "embedded"
+    data_dir: str | None = None
+    digits: int | None = None
+    test_digits: int | None = None
+    epochs: int = 10
+    batch_size: int = 50
+    learning_rate: float = 0.01
+    final_learning_rate: float = 0.00005
+    loss: str = "binary"
+    seed: int = 0
+    precision: str = "float32"
+    distribute: bool = False
+    jit: bool = False
+
+    def __post_init__(self):
+        for name in ("widths", "scales", "train_scales", "train_sizes", "test_sizes"):
+            value = getattr(self, name)
+            if value is not None:
+                number = int if name == "widths" else float
+                object.__setattr__(self, name, tuple(number(v) for v in value))
+        choices = {"network": tuple(PRESETS), "pooling": POOLINGS, "sampling": SAMPLINGS}
+        choices |= {"images": IMAGES, "data": DATA, "loss": LOSSES, "precision": PRECISIONS}
+        for name, allowed in choices.items():
+            check_choice(name, getattr(self, name), allowed)
+        check_scales(self.scales)
+        check_scales(self.scales if self.train_scales is None else self.train_scales)
+        self._check_counts()
+        self._check_rates()
+        self._check_sizes()
+        self._check_data()
+
+    def _check_counts(self):
+        for name in ("digits", "test_digits", "epochs", "batch_size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
+        for name in ("frame", "train_frame"):
+            value = getattr(self, name)
+            if value is not None and value < 3:
+                raise ValueError(f"`{name}` must be at least 3 pixels. Received: {name}={value}")
+        if self.seed < 0:
+            raise ValueError(f"`seed` must not be negative. Received: seed={self.seed}")
+
+    def _check_rates(self):
+        if not 0 < self.final_learning_rate <= self.learning_rate:
+            raise ValueError(
+                "`final_learning_rate` must be positive and at most `learning_rate`. Received: "
+                f"final_learning_rate={self.final_learning_rate}, "
+                f"learning_rate={self.learning_rate}"
+            )
+
+    def _check_sizes(self):
+        lowest, highest = TEST_SIZES[0], TEST_SIZES[-1]
+        for name in ("train_sizes", "test_sizes"):
+            sizes = getattr(self, name)
+            if not sizes or len(set(sizes)) < len(sizes):
+                raise ValueError(f"`{name}` must be different sizes. Received: {name}={sizes}")
+            if not all(lowest <= size <= highest for size in sizes):
+                raise ValueError(
+                    f"`{name}` must lie between {lowest:g} and {highest:g}; the paper trains on "
+                    f"{_listed(TRAIN_SIZES)}. Received: {name}={sizes}"
+                )
+        if self.data == "official" and not set(self.train_sizes) <= set(TRAIN_SIZES):
+            raise ValueError(
+                f"The official files have the training sizes {_listed(TRAIN_SIZES)} only; other "
+                f"sizes can be made from MNIST. Received: train_sizes={self.train_sizes}"
+            )
+
+    def _check_data(self):
+        if self.data in ("mnist", "official") and not self.data_dir:
+            raise ValueError(f"`data_dir` must be given for data={self.data!r}. Received: None")
+        if self.data == "official" and {self.frame, self.training_frame} != {112}:
+            raise ValueError(
+                "The official files have frames of 112 pixels. "
+                f"Received: frame={self.frame}, train_frame={self.train_frame}"
+            )
+        original = self.images == "mnist"
+        if original and (self.data == "official" or {self.frame, self.training_frame} != {28}):
+            raise ValueError(
+                'images="mnist" are the original 28x28 digits. '
+                f"Received: frame={self.frame}, train_frame={self.train_frame}, data={self.data!r}"
+            )
+
+    @property
+    def training_frame(self) -> int:
+        """Height and width of the training images."""
+        return self.train_frame or self.frame
+
+    @property
+    def training_scales(self) -> tuple[float, ...]:
+        """sigma_0 of the scale channels in training."""
+        return self.train_scales or self.scales
+
+    def single_channel(self) -> "Settings":
+        """The contrast network: one scale channel, sigma_0 = training size."""
+        if len(self.train_sizes) > 1:
+            raise ValueError(
+                "The single-channel network needs one training size, which is its sigma_0. "
+                f"Received: train_sizes={self.train_sizes}"
+            )
+        return dataclasses.replace(self, scales=self.train_sizes, train_scales=None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON would give it back."""
+        return json.loads(json.dumps(dataclasses.asdict(self)))
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{v:g}" for v in values)

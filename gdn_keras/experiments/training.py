@@ -1,0 +1,178 @@
+"""The training recipe: the paper's loss and schedule, and a run that can be taken up again."""
+
+import contextlib
+import importlib.util
+import os
+from pathlib import Path
+
+import keras
+
+from gdn_keras.datasets import evaluation_pipeline, steps_per_epoch, training_pipeline
+from gdn_keras.experiments.callbacks import Checkpoints, NonFiniteLoss, Progress, StopWhenNotFinite
+from gdn_keras.experiments.data import RunData
+from gdn_keras.experiments.run_folder import LAST, LOGS, MODEL, save_model
+from gdn_keras.experiments.settings import Settings
+from gdn_keras.models import from_preset, retarget
+
+CLASSES = 10
+
+
+class TrainingStopped(RuntimeError):
+    """A run that ended before its time; the message says why and how to go on.
+
+    Attributes:
+        interrupted: Whether the user wanted it so.
+    """
+
+    def __init__(self, message: str, interrupted: bool = False):
+        super().__init__(message)
+        self.interrupted = interrupted
+
+
+def build_network(settings: Settings) -> keras.Model:
+    """The network of a run for its training images, compiled, with the seed's initial weights."""
+    keras.utils.set_random_seed(settings.seed)
+    changes = {"widths": settings.widths} if settings.widths else {}
+    with _precision(settings.precision):
+        model = from_preset(
+            settings.network,
+            input_shape=(settings.training_frame, settings.training_frame, 1),
+            classes=CLASSES,
+            scales=settings.training_scales,
+            pooling=settings.pooling,
+            sampling=settings.sampling,
+            **changes,
+        )
+    return model
+
+
+def compile_network(model: keras.Model, settings: Settings, steps: int) -> None:
+    """Loss, optimiser and schedule: a half cosine over all steps of the training.
+
+    Args:
+        steps: Steps in the whole training.
+    """
+    schedule = keras.optimizers.schedules.CosineDecay(
+        settings.learning_rate, steps, alpha=settings.final_learning_rate / settings.learning_rate
+    )
+    losses = {
+        "binary": keras.losses.BinaryCrossentropy,
+        "softmax": keras.losses.CategoricalCrossentropy,
+    }
+    model.compile(
+        optimizer=keras.optimizers.Adam(schedule),
+        loss=losses[settings.loss](from_logits=True),
+        metrics=[keras.metrics.CategoricalAccuracy(name="accuracy")],
+        jit_compile=settings.jit,
+    )
+
+
+def train_network(settings: Settings, data: RunData, folder: Path) -> keras.Model:
+    """Trains in `folder`, from the beginning or from where a run of equal settings was stopped.
+
+    After each epoch, last.keras holds the weights and the optimiser, best.keras the weights of the
+    highest validation accuracy, and history.csv the history. The order of the images depends on
+    the seed and the epoch only, so that a run that was killed ends with the weights of one that
+    was not.
+
+    Returns:
+        The trained network, for test images and with all scale channels; also in model.keras.
+
+    Raises:
+        TrainingStopped: By Ctrl-C or a non-finite loss; a message for the user.
+    """
+    make_deterministic(settings)
+    steps = steps_per_epoch(len(data.train.labels), settings.batch_size)
+    checkpoints = Checkpoints(folder, steps)
+    with _strategy(settings).scope():
+        model = build_network(settings)
+        compile_network(model, settings, steps * settings.epochs)
+        done = checkpoints.restore(model)
+        if done:
+            print(f"Going on after epoch {done} of {settings.epochs}.", flush=True)
+        if done < settings.epochs:
+            _fit(model, settings, data, folder, checkpoints, done)
+    model = finished_network(model, settings)
+    save_model(model, folder / MODEL)
+    return model
+
+
+def finished_network(model: keras.Model, settings: Settings) -> keras.Model:
+    """The same weights, for test images and with all scale channels."""
+    return retarget(model, (settings.frame, settings.frame, 1), settings.scales)
+
+
+def make_deterministic(settings: Settings) -> None:
+    """Equal weights from equal settings on GPUs too; on CPUs they are equal anyway.
+
+    XLA does not know this mode; it has deterministic sums of its own.
+    """
+    import tensorflow as tf
+
+    if tf.config.list_physical_devices("GPU") and not settings.jit:
+        tf.config.experimental.enable_op_determinism()
+
+
+def _fit(model, settings, data, folder, checkpoints, done):
+    options = {"batch_size": settings.batch_size, "num_classes": CLASSES}
+    callbacks = [
+        StopWhenNotFinite(),
+        checkpoints,
+        Progress(settings.epochs, checkpoints.steps),
+    ]
+    if importlib.util.find_spec("tensorboard"):
+        log_dir = os.fspath(folder / LOGS)
+        callbacks.append(keras.callbacks.TensorBoard(log_dir, write_graph=False))
+    try:
+        model.fit(
+            training_pipeline(*data.train, seed=settings.seed, initial_epoch=done, **options),
+            validation_data=evaluation_pipeline(*data.validation, **options),
+            steps_per_epoch=checkpoints.steps,
+            initial_epoch=done,
+            epochs=settings.epochs,
+            callbacks=callbacks,
+            shuffle=False,
+            verbose=0,
+        )
+    except KeyboardInterrupt:
+        kept = _what_is_kept(checkpoints, folder)
+        raise TrainingStopped(
+            f"Stopped. {kept} The same command goes on from there.", interrupted=True
+        ) from None
+    except NonFiniteLoss as error:
+        reason = "half precision overflows" if settings.precision == "float16" else "it is unusual"
+        raise TrainingStopped(
+            f"Stopped in epoch {len(checkpoints.rows) + 1} because {error}. "
+            f"{_what_is_kept(checkpoints, folder)} Try a lower --learning-rate (it was "
+            f"{settings.learning_rate:g}), and another --output; {reason}, so look at the images "
+            "and labels too where they are your own."
+        ) from None
+
+
+def _what_is_kept(checkpoints, folder) -> str:
+    if not checkpoints.rows:
+        return "No epoch was complete, so that nothing was kept."
+    last = checkpoints.rows[-1]
+    return (
+        f"{folder / LAST} holds the network after epoch {last['epoch']} "
+        f"(validation {last['val_accuracy']:.2%})."
+    )
+
+
+@contextlib.contextmanager
+def _precision(precision: str):
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(precision if precision == "float32" else f"mixed_{precision}")
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def _strategy(settings: Settings):
+    import tensorflow as tf
+
+    if not settings.distribute:
+        return tf.distribute.get_strategy()
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    return tf.distribute.MirroredStrategy([device.name for device in devices])
