@@ -1,0 +1,165 @@
+"""Reads digits in image files with an exported network.
+
+    python examples/predict.py run/saved_model digit.png photo.jpg
+
+    file       digit  confidence   size
+    digit.png      7      99.8 %    2.0
+    photo.jpg      3      98.1 %   11.3
+
+The files are PNG or JPEG of any size, grey or colour, one digit each, light on dark or dark on
+light. `size` is the digit's in the file, in units of the size that the network was exported with:
+1 is a digit of MNIST, 20 pixels high. A file that cannot be used gets a line that says why, the
+others go on, and the exit code is 1. It takes about five seconds, most of them for TensorFlow to
+start, and a few milliseconds for each further file.
+
+It needs TensorFlow and Pillow, not gdn_keras: this is all there is to serving.
+"""
+
+import argparse
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import NoReturn
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+from PIL import Image, ImageOps
+
+Image.MAX_IMAGE_PIXELS = 50_000_000
+BATCH = 50
+# Share of the frame that a digit may fill: the data set's largest training size fills as much.
+FILL = 80 / 112
+# Least contrast of a digit to its background, in grey values of 255.
+MIN_CONTRAST = 16
+
+
+def read_grey(path: Path) -> np.ndarray:
+    """The picture as float grey values 0 to 255, the right way up; raises if there is any doubt."""
+    if not path.is_file():
+        raise ValueError("no such file")
+    with warnings.catch_warnings():
+        # Pillow only warns of decompression bombs up to twice its limit.
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        with Image.open(path, formats=("PNG", "JPEG")) as image:
+            image.load()
+            image = ImageOps.exif_transpose(image)
+    if image.mode.startswith(("I", "F")):
+        pixels = np.asarray(image, "float32")
+        return pixels * (255 / max(pixels.max(), 1))
+    if image.has_transparency_data:
+        # On mid-grey, black and white digits both stand out.
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, (128, 128, 128)), image)
+    return np.asarray(image.convert("L"), "float32")
+
+
+def light_on_dark(pixels: np.ndarray) -> np.ndarray:
+    """The picture on a background of 0, which is what most of the border shows."""
+    border = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
+    pixels = pixels - np.median(border)
+    if -pixels.min() > pixels.max():
+        pixels = -pixels
+    if pixels.max() < MIN_CONTRAST:
+        raise ValueError("nothing stands out from the background")
+    return np.maximum(pixels, 0)
+
+
+def fit_frame(pixels: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndarray, float]:
+    """The digit in the middle of a frame, and by how much it was shrunk to fit (1 if it did).
+
+    The middle of a digit is its centre of mass, as in MNIST. Digits that fit keep their size: the
+    network takes them at any.
+    """
+    digit = np.where(pixels > pixels.max() / 4, pixels, 0)
+    centres, shrink = [], 1.0
+    for profile, length in zip((digit.sum(axis=1), digit.sum(axis=0)), frame, strict=True):
+        centre = float((np.arange(len(profile)) + 0.5) @ profile / profile.sum())
+        inside = np.flatnonzero(profile)
+        reach = max(centre - inside[0], inside[-1] + 1 - centre)
+        centres.append(centre)
+        shrink = max(shrink, 2 * reach / (FILL * length))
+    height, width = (round(shrink * length) for length in frame)
+    top, left = (round(c - n / 2) for c, n in zip(centres, (height, width), strict=True))
+    # Beyond the edges, `crop` continues with zeros: the background.
+    part = Image.fromarray(pixels).crop((left, top, left + width, top + height))
+    part = np.asarray(part.resize(frame[::-1], Image.Resampling.BILINEAR))
+    return np.uint8(np.rint(part * (255 / part.max()))), shrink
+
+
+def fail(message: str) -> NoReturn:
+    """One line for a mistake in the command, and exit code 2."""
+    print(f"predict.py: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def load_endpoint(path: Path):
+    """The endpoint for grey images, and the height and width of its images."""
+    if not (path / "saved_model.pb").is_file():
+        fail(f"{path} is not a SavedModel: it has no file saved_model.pb")
+    import tensorflow as tf  # takes seconds
+
+    try:
+        endpoint = tf.saved_model.load(str(path)).signatures["serve_uint8"]
+    except KeyError:
+        fail(f"{path} has no endpoint serve_uint8, for grey images")
+    except Exception as error:  # damaged files fail in many ways
+        fail(f"{path} cannot be loaded, it may be damaged: {one_line(error)}")
+    shape = endpoint.structured_input_signature[1]["images"].shape
+    return endpoint, (shape[1] or 112, shape[2] or 112)
+
+
+def read_digits(endpoint, frame: tuple[int, int], paths: list[Path]) -> list[tuple | str]:
+    """Digit, confidence and size of each file, or what is wrong with it."""
+    results, images, shrinks = [], [], []
+    for path in paths:
+        try:
+            image, shrink = fit_frame(light_on_dark(read_grey(path)), frame)
+        except Exception as error:  # files of others: whatever it is, the rest goes on
+            results.append(one_line(error))
+        else:
+            results.append(None)
+            images.append(image[..., None])
+            shrinks.append(shrink)
+    if images:
+        outputs = endpoint(images=np.stack(images))
+        probabilities, sizes = (outputs[k].numpy() for k in ("probabilities", "relative_size"))
+        rows = iter(
+            zip(probabilities.argmax(1), probabilities.max(1), sizes * shrinks, strict=True)
+        )
+        results = [next(rows) if result is None else result for result in results]
+    return results
+
+
+def one_line(message: object) -> str:
+    """Text that does no harm to a table or a terminal."""
+    text = " ".join(str(message).split()) or type(message).__name__
+    return "".join(c if c.isprintable() else "?" for c in text)[:200]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("saved_model", type=Path, help="folder written by export_saved_model")
+    parser.add_argument("images", type=Path, nargs="+", help="PNG or JPEG files, one digit each")
+    options = parser.parse_args()
+    endpoint, frame = load_endpoint(options.saved_model)
+    names = [one_line(path) for path in options.images]
+    width = max(4, *map(len, names))
+    print(f"{'file':{width}}  digit  confidence    size")
+    failed = 0
+    for start in range(0, len(names), BATCH):
+        batch = slice(start, start + BATCH)
+        results = read_digits(endpoint, frame, options.images[batch])
+        for name, result in zip(names[batch], results, strict=True):
+            if isinstance(result, str):
+                failed += 1
+                print(f"{name:{width}}  cannot be used: {result}")
+            else:
+                digit, confidence, size = result
+                print(f"{name:{width}}  {digit:5d}  {confidence:8.1%}  {size:6.2g}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
