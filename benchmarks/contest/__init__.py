@@ -1,0 +1,1 @@
+"""The contestants of `benchmarks/run.py`, and what measures them."""
