@@ -2,9 +2,9 @@
 
     python examples/predict.py run/saved_model digit.png photo.jpg
 
-    file       digit  confidence   size
-    digit.png      7      99.8 %    2.0
-    photo.jpg      3      98.1 %   11.3
+    file       digit  confidence    size
+    digit.png      7      100.0%    1.41
+    photo.jpg      3       99.4%   14.06
 
 The files are PNG or JPEG of any size, grey or colour, one digit each, light on dark or dark on
 light. `size` is the digit's in the file, in units of the size that the network was exported with:
@@ -157,7 +157,7 @@ def main() -> int:
                 print(f"{name:{width}}  cannot be used: {result}")
             else:
                 digit, confidence, size = result
-                print(f"{name:{width}}  {digit:5d}  {confidence:8.1%}  {size:6.2g}")
+                print(f"{name:{width}}  {digit:5d}  {confidence:10.1%}  {size:6.2f}")
     return 1 if failed else 0
 
 

@@ -353,7 +353,7 @@ def _litert_runner(path):
     try:
         from ai_edge_litert.interpreter import Interpreter
     except ImportError:
-        from tensorflow.lite import Interpreter
+        Interpreter = _tensorflow().lite.Interpreter
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # TensorFlow's own says that it will move to ai_edge_litert
         runner = Interpreter(str(path)).get_signature_runner()
@@ -368,7 +368,7 @@ def _unit_scale(frozen, scales, training_size, images):
         digits = load_embedded_digits().x_test[:_REFERENCE_DIGITS]
         images = rescale_images(digits, training_size, (height or 112, width or 112))[..., None]
     images = np.asarray(images, "float32")
-    if images.ndim != 4 or not frozen.inputs[0].shape.is_compatible_with(images.shape):
+    if not images.size or not frozen.inputs[0].shape.is_compatible_with(images.shape):
         raise ValueError(
             "`reference_images` must be images as the network takes them, "
             f"{tuple(frozen.inputs[0].shape)}. Received: shape {images.shape}"

@@ -1,0 +1,291 @@
+import os
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gdn_keras import export
+from gdn_keras.datasets import load_embedded_digits, rescale_images
+from gdn_keras.export import export_litert, export_onnx, export_saved_model
+from gdn_keras.models import channel_model, retarget
+from tests.exported import SCALES, SHAPE, random_images, run_without_keras, small_network
+
+IMAGES = random_images(50)
+PIXELS = np.uint8(np.rint((IMAGES + 0.76) * 120))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return small_network()
+
+
+@pytest.fixture(scope="module")
+def logits(model):
+    return model.predict(IMAGES, verbose=0)
+
+
+@pytest.fixture(scope="module")
+def stack(model):
+    return channel_model(model).predict(IMAGES, verbose=0)
+
+
+@pytest.fixture(scope="module")
+def folder(model, tmp_path_factory):
+    return export_saved_model(model, tmp_path_factory.mktemp("export") / "saved_model")
+
+
+@pytest.fixture(scope="module")
+def served(folder):
+    return tf.saved_model.load(str(folder))
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def test_runs_with_tensorflow_alone(folder, logits, stack, tmp_path):
+    script = """
+import numpy as np, tensorflow as tf
+folder, inputs, outputs = sys.argv[1:]
+data, served = np.load(inputs), tf.saved_model.load(folder)
+results = {
+    "batch": served.serve(data["images"])["logits"],
+    "single": served.signatures["serving_default"](images=data["images"][:1])["logits"],
+    "channels": served.scales(data["images"])["channel_logits"],
+    "uint8": served.serve_uint8(data["pixels"])["logits"],
+}
+np.savez(outputs, **{name: np.asarray(value) for name, value in results.items()})
+for name in ("keras", "gdn_keras"):
+    try:
+        __import__(name)
+    except ImportError as error:
+        print(error)
+"""
+    np.savez(tmp_path / "in.npz", images=IMAGES, pixels=PIXELS)
+    run = run_without_keras(script, folder, tmp_path / "in.npz", tmp_path / "out.npz")
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "No module named 'keras'\nNo module named 'gdn_keras'\n"
+    with np.load(tmp_path / "out.npz") as results:
+        assert np.abs(logits).max() > 0.5
+        np.testing.assert_allclose(results["batch"], logits, atol=1e-5)
+        np.testing.assert_allclose(results["single"], logits[:1], atol=1e-5)
+        np.testing.assert_allclose(results["channels"], stack, atol=1e-5)
+        assert results["uint8"].shape == (50, 10)
+
+
+def test_signatures(served):
+    assert set(served.signatures) == {"serving_default", "serve", "scales", "serve_uint8"}
+    for name, dtype in (("serve", tf.float32), ("scales", tf.float32), ("serve_uint8", tf.uint8)):
+        ((), specs) = served.signatures[name].structured_input_signature
+        assert specs == {"images": tf.TensorSpec([None, *SHAPE], dtype, name="images")}
+
+
+@pytest.mark.parametrize("count", [1, 50])
+def test_scores(served, logits, count):
+    outputs = served.signatures["serve"](images=tf.constant(IMAGES[:count]))
+    np.testing.assert_allclose(outputs["logits"], logits[:count], atol=1e-5)
+    np.testing.assert_allclose(outputs["probabilities"], sigmoid(logits[:count]), atol=1e-5)
+
+
+def test_scales(served, stack):
+    outputs = served.scales(IMAGES)
+    np.testing.assert_allclose(outputs["channel_logits"], stack, atol=1e-5)
+    winners = stack.max(axis=2).argmax(axis=1)
+    assert len(set(winners)) > 1
+    np.testing.assert_allclose(outputs["selected_scale"], np.take(SCALES, winners), rtol=1e-6)
+    np.testing.assert_allclose(
+        outputs["relative_size"], np.take(SCALES, winners) / SCALES[0], rtol=1e-6
+    )
+
+
+def test_grey_bytes(served):
+    peaks = PIXELS.max(axis=(1, 2, 3), keepdims=True)
+    images = 2 / np.pi * np.arctan(0.02 * (PIXELS * (255 / peaks) - 128))
+    expected = {**served.serve(np.float32(images)), **served.scales(np.float32(images))}
+    for pixels in (PIXELS, PIXELS[..., 0]):
+        outputs = served.serve_uint8(pixels)
+        assert set(outputs) == set(expected)
+        for name in expected:
+            np.testing.assert_allclose(outputs[name], expected[name], atol=1e-5)
+
+
+def test_black_images_are_finite(served):
+    outputs = served.serve_uint8(np.zeros((2, *SHAPE), "uint8"))
+    assert np.isfinite(outputs["logits"]).all()
+
+
+@pytest.mark.parametrize("shape", [(2, 28, 28, 1), (8, 22, 20, 1), (2, 44, 40), (2, 44, 40, 3)])
+@pytest.mark.parametrize("name", ["serve", "scales"])
+def test_wrong_shapes(served, name, shape):
+    """(8, 22, 20) has the pixels of two images, and [2, 44, 40] all of them."""
+    received = ",".join(map(str, shape))
+    message = rf"images\S* \[{received}\] is not compatible with expected shape \[\?,44,40,1\]"
+    for call in (getattr(served, name), lambda x: served.signatures[name](images=x)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            call(tf.zeros(shape))
+
+
+def test_wrong_types(served):
+    for endpoint, images in ((served.serve, PIXELS), (served.serve_uint8, IMAGES)):
+        with pytest.raises(ValueError, match=r"Got:[^?]*dtype=(uint8|float32)"):
+            endpoint(images)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected to be a float tensor"):
+        served.signatures["serve"](images=tf.constant(PIXELS))
+
+
+def test_nothing_is_left_to_compute_but_the_network(model):
+    """Kernels are constants, composed and with the normalisation in them."""
+    graph = export._freeze(model).graph
+    types = {op.type for op in graph.get_operations()}
+    assert not {"Mul", "MatMul", "Rsqrt", "ReadVariableOp", "IdentityN"} & types
+    for op in graph.get_operations():
+        if op.type == "Conv2D":
+            assert op.inputs[1].op.type == "Const"
+
+
+def test_sizes_in_units_of_the_training_size(model, tmp_path):
+    digits = load_embedded_digits().x_test[:100]
+    images = rescale_images(digits, 1.3, SHAPE[:2])[..., None]
+    by_default = export_saved_model(model, tmp_path / "default", training_size=1.3)
+    given = export_saved_model(
+        model, tmp_path / "given", training_size=1.3, reference_images=images[:99]
+    )
+    for folder in (by_default, given):
+        sizes = tf.saved_model.load(str(folder)).scales(images)["relative_size"]
+        assert np.median(sizes) == pytest.approx(1.3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"training_size": 0}, r"`training_size` must be a positive.*Received: training_size=0"),
+        ({"training_size": "2"}, r"`training_size` must be a positive"),
+        ({"reference_images": IMAGES}, r"`reference_images` need a `training_size`"),
+        (
+            {"training_size": 2, "reference_images": IMAGES[:, :9]},
+            r"`reference_images` must be.*\(None, 44, 40, 1\). Received: shape \(50, 9, 40, 1\)",
+        ),
+        ({"training_size": 2, "reference_images": IMAGES[:0]}, r"Received: shape \(0, 44, 40, 1\)"),
+    ],
+)
+def test_bad_arguments(model, tmp_path, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        export_saved_model(model, tmp_path / "x", **arguments)
+    assert not list(tmp_path.iterdir())
+
+
+def test_bad_models(tmp_path):
+    inputs = keras.Input(SHAPE)
+    plain = keras.Model(inputs, keras.layers.Flatten()(inputs))
+    for bad, message in (
+        ("a path", "`model` must be a keras.Model. Received: model='a path'"),
+        (plain, "`model` must hold exactly one ScaleChannels layer"),
+        (small_network(output="map"), r"`model` must go from .*Received: \(None, 3, 44, 40, 10\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            export_saved_model(bad, tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_backends_are_refused(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    for function in (export_saved_model, export_onnx, export_litert):
+        with pytest.raises(
+            RuntimeError, match=r"KERAS_BACKEND=tensorflow.*Received: backend='jax'"
+        ):
+            function(model, tmp_path / "x")
+
+
+def test_colour_has_no_endpoint_for_grey_bytes(tmp_path):
+    model = small_network((31, 30, 3), pooling="logsumexp")
+    served = tf.saved_model.load(str(export_saved_model(model, tmp_path / "x")))
+    images = random_images(3, (31, 30, 3))
+    outputs = served.serve(images)
+    np.testing.assert_allclose(outputs["logits"], model.predict(images, verbose=0), atol=1e-5)
+    assert set(served.signatures) == {"serving_default", "serve", "scales"}
+    with pytest.raises(ValueError, match="`reference_images` must be images as the network takes"):
+        export_saved_model(model, tmp_path / "x", training_size=2)
+
+
+def test_images_of_unknown_size(tmp_path):
+    dense = small_network(sampling="dense", pooling="average")
+    model = retarget(dense, input_shape=(None, None, 1))
+    served = tf.saved_model.load(str(export_saved_model(model, tmp_path / "x")))
+    images = random_images(3, (25, 30, 1))
+    outputs = served.serve(images)
+    np.testing.assert_allclose(outputs["logits"], model.predict(images, verbose=0), atol=1e-5)
+
+
+def test_mixed_precision_is_exported_in_float32(model, tmp_path, logits):
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        mixed = small_network()
+    finally:
+        keras.config.set_dtype_policy(policy)
+    mixed.set_weights(model.get_weights())
+    served = tf.saved_model.load(str(export_saved_model(mixed, tmp_path / "x")))
+    np.testing.assert_allclose(served.serve(IMAGES)["logits"], logits, atol=1e-5)
+    assert mixed.layers[1].compute_dtype == "float16"
+
+
+def test_replaces_saved_models_only(model, tmp_path):
+    path = export_saved_model(model, tmp_path / "new" / "x")
+    first = (path / "saved_model.pb").stat().st_ino
+    with pytest.raises(FileExistsError, match="Pass overwrite=True"):
+        export_saved_model(model, path, overwrite=False)
+    export_saved_model(model, path)
+    assert (path / "saved_model.pb").stat().st_ino != first
+    assert os.listdir(path.parent) == ["x"]
+    (path / "notes.txt").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    for taken in (path, tmp_path / "file", tmp_path):
+        with pytest.raises(FileExistsError, match="is not just a SavedModel"):
+            export_saved_model(model, taken)
+    assert (path / "notes.txt").read_text() == "mine"
+
+
+def test_a_failed_check_leaves_everything_as_it_was(model, tmp_path, monkeypatch):
+    path = export_saved_model(model, tmp_path / "x")
+    before = (path / "saved_model.pb").read_bytes()
+    monkeypatch.setattr(export, "TOLERANCE", -1.0)
+    for function, target in ((export_saved_model, path), (export_litert, tmp_path / "x.tflite")):
+        with pytest.raises(ValueError, match=r"differ from the model's by \d.*Nothing was written"):
+            function(model, target)
+    assert os.listdir(tmp_path) == ["x"]
+    assert (path / "saved_model.pb").read_bytes() == before
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path):
+    broken = small_network()
+    broken.set_weights([np.full(w.shape, np.nan) for w in broken.get_weights()])
+    with pytest.raises(ValueError, match="differ from the model's by nan"):
+        export_saved_model(broken, tmp_path / "x")
+
+
+def test_litert(model, tmp_path, logits, stack):
+    path = export_litert(model, tmp_path / "x.tflite")
+    run = export._litert_runner(path)
+    np.testing.assert_allclose(run(IMAGES), logits, atol=1e-4)
+    np.testing.assert_allclose(run(IMAGES[:1]), logits[:1], atol=1e-4)
+    with pytest.raises(IsADirectoryError, match="`path` must be a file"):
+        export_litert(model, tmp_path)
+
+
+def test_onnx(model, tmp_path, logits, stack):
+    pytest.importorskip("tf2onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    path = export_onnx(model, tmp_path / "x.onnx")
+    session = onnxruntime.InferenceSession(path)
+    assert [x.name for x in session.get_inputs()] == ["images"]
+    outputs = session.run(["logits", "probabilities", "channel_logits"], {"images": IMAGES})
+    for output, expected in zip(outputs, (logits, sigmoid(logits), stack), strict=True):
+        np.testing.assert_allclose(output, expected, atol=1e-4)
+
+
+def test_onnx_says_what_to_install(model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tf2onnx", None)
+    with pytest.raises(ImportError, match=r"pip install gdn_keras\[onnx\]"):
+        export_onnx(model, tmp_path / "x.onnx")
