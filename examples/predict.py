@@ -7,10 +7,10 @@
     photo.jpg      3       99.4%   14.06
 
 The files are PNG or JPEG of any size, grey or colour, one digit each, light on dark or dark on
-light. `size` is the digit's in the file, in units of the size that the network was exported with:
-1 is a digit of MNIST, 20 pixels high. A file that cannot be used gets a line that says why, the
-others go on, and the exit code is 1. It takes about five seconds, most of them for TensorFlow to
-start, and a few milliseconds for each further file.
+light. `size` is the digit's in the file, if the network was exported with its `training_size`: 1 is
+a digit of MNIST, 20 pixels high. A file that cannot be used gets a line that says why, the others
+go on, and the exit code is 1. It takes about ten seconds, most of them for TensorFlow to start,
+and a few milliseconds for each further file.
 
 It needs TensorFlow and Pillow, not gdn_keras: this is all there is to serving.
 """
