@@ -86,7 +86,7 @@ class Progress(keras.callbacks.Callback):
         super().__init__()
         self.epochs, self.steps = epochs, steps
         self.stream = stream or sys.stdout
-        self._began = self._shown = 0.0
+        self._began, self._shown = None, -math.inf
         self._done = self._done_before = 0
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -95,7 +95,7 @@ class Progress(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         self._done += 1
         now = time.monotonic()
-        if not self._began:
+        if self._began is None:
             # The first step holds the tracing of the network, which will not come again.
             self._began, self._done_before = now, self._done
         if self.stream.isatty() and now - self._shown > 0.5:

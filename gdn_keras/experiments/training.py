@@ -84,7 +84,7 @@ def train_network(settings: Settings, data: RunData, folder: Path) -> keras.Mode
     make_deterministic(settings)
     steps = steps_per_epoch(len(data.train.labels), settings.batch_size)
     checkpoints = Checkpoints(folder, steps)
-    with _strategy(settings).scope():
+    with training_strategy(settings).scope():
         model = build_network(settings)
         compile_network(model, settings, steps * settings.epochs)
         done = checkpoints.restore(model)
@@ -111,6 +111,16 @@ def make_deterministic(settings: Settings) -> None:
 
     if tf.config.list_physical_devices("GPU") and not settings.jit:
         tf.config.experimental.enable_op_determinism()
+
+
+def training_strategy(settings: Settings):
+    """All GPUs of this machine together where the settings ask for it, else the default one."""
+    import tensorflow as tf
+
+    if not settings.distribute:
+        return tf.distribute.get_strategy()
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    return tf.distribute.MirroredStrategy([device.name for device in devices])
 
 
 def _fit(model, settings, data, folder, checkpoints, done):
@@ -167,12 +177,3 @@ def _precision(precision: str):
         yield
     finally:
         keras.config.set_dtype_policy(before)
-
-
-def _strategy(settings: Settings):
-    import tensorflow as tf
-
-    if not settings.distribute:
-        return tf.distribute.get_strategy()
-    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
-    return tf.distribute.MirroredStrategy([device.name for device in devices])

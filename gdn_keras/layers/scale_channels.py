@@ -23,8 +23,8 @@ class ScaleChannels(keras.layers.Layer):
     rescaled image gives the same stack of channels, shifted along the scale axis (the paper's
     scale covariance), and pooling over it gives the same result (scale invariance).
 
-    `sampling="matched"` puts each channel on grids whose steps are proportional to its sigma_0.
-    All channels then run one and the same discrete network, so that covariance holds for the
+    `sampling="matched"` puts each layer on a grid whose step is its own sigma, `sigma * sigma_0`,
+    over `density`. All channels then run one and the same discrete network, so that covariance holds for the
     discrete network too, and coarse channels cost next to nothing. `sampling="dense"` evaluates
     every channel on the pixels of the image: the paper to the letter. Weights belong to the
     sampling they were trained with.
@@ -50,9 +50,7 @@ class ScaleChannels(keras.layers.Layer):
         scales: sigma_0 of the channels in pixels, in increasing order.
         pooling: "max", "average", "logsumexp", or `None` to return the stack of channels.
         sampling: "matched" or "dense".
-        density: Grid points per sigma_0 of a matched channel's first layer.
-        coarsening: Ratio between the grid steps of successive `GaussianDerivative` layers of a
-            matched channel. 1 keeps one grid for all layers.
+        density: Grid points of a matched layer per sigma of that layer.
         **kwargs: Passed to `keras.layers.Layer`.
 
     Call arguments:
@@ -72,7 +70,6 @@ class ScaleChannels(keras.layers.Layer):
         pooling: str | None = "max",
         sampling: str = "matched",
         density: float = 1.0,
-        coarsening: float = 1.0,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -81,7 +78,6 @@ class ScaleChannels(keras.layers.Layer):
         self.pooling = pooling
         self.sampling = check_choice("sampling", sampling, SAMPLINGS)
         self.density = check_positive("density", density)
-        self.coarsening = check_positive("coarsening", coarsening)
         self._pool = None if pooling is None else ScalePooling(pooling, dtype=self.dtype_policy)
         self._jets = [x for x in network.layers if isinstance(x, GaussianDerivative)]
         _check_network(network, self._jets)
@@ -98,7 +94,6 @@ class ScaleChannels(keras.layers.Layer):
             boundary=jet.boundary,
             truncation=jet.truncation,
             density=self.density,
-            coarsening=self.coarsening,
         )
 
     def plan(self, shape):
@@ -220,7 +215,6 @@ class ScaleChannels(keras.layers.Layer):
             "pooling": self.pooling,
             "sampling": self.sampling,
             "density": self.density,
-            "coarsening": self.coarsening,
         }
 
     @classmethod

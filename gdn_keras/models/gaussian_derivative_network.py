@@ -20,6 +20,8 @@ from gdn_keras.scale_space.validation import (
     check_widths,
 )
 
+_FIRST_LOGIT = -3.0
+
 
 def gaussian_derivative_network(
     input_shape: Sequence[int | None] = (112, 112, 1),
@@ -33,7 +35,6 @@ def gaussian_derivative_network(
     boundary: str = "symmetric",
     truncation: float = DEFAULT_TRUNCATION,
     density: float = 1.0,
-    coarsening: float = 1.25,
     output: str = "center",
     name: str = "gaussian_derivative_network",
 ) -> keras.Model:
@@ -84,7 +85,13 @@ def gaussian_derivative_network(
         layers.append(ScaleBatchNormalization())
         layers.append(keras.layers.ReLU())
     # Logits stay float32 under mixed precision.
-    layers.append(GaussianDerivative(classes, scale_ratio ** len(widths), dtype="float32", **jet))
+    # Logits stay float32 under mixed precision. They are normalised too, jointly over the scale
+    # channels, and start out negative: a maximum over channels should first say "nothing here",
+    # or channels far from the scale of the object, seldom seen in training, win at other sizes.
+    last = {"use_bias": False, "dtype": "float32"}
+    layers.append(GaussianDerivative(classes, scale_ratio ** len(widths), **last, **jet))
+    first_logit = keras.initializers.Constant(_FIRST_LOGIT)
+    layers.append(ScaleBatchNormalization(beta_initializer=first_logit, dtype="float32"))
     if output == "center":
         layers.append(CentralPixel(dtype="float32"))
 
@@ -95,7 +102,6 @@ def gaussian_derivative_network(
         pooling=None,
         sampling=sampling,
         density=density,
-        coarsening=coarsening,
         name="scale_channels",
     )(images)
     logits = ScalePooling(pooling, dtype="float32", name="scale_pooling")(stack)

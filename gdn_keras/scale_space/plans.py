@@ -5,10 +5,10 @@ the grid of every layer and so the matrices that smooth from one layer's grid on
 
 *Dense* sampling is the paper to the letter: every layer on the pixels of the image.
 
-*Matched* sampling gives layer k a grid of step h_k in proportion to its own scale, centred on the
-image. Measured in sigma_0, grids and operators are the same numbers in every scale channel: the
-channels run one and the same discrete network, and the scale enters only in the first operator,
-which lifts the image onto the channel's grid.
+*Matched* sampling gives layer k a grid of step h_k in proportion to its own scale sigma_k, centred
+on the image. Measured in sigma_0, grids and operators are the same numbers in every scale channel:
+the channels run one and the same discrete network, and the scale enters only in the first
+operator, which lifts the image onto the channel's grid.
 
 Where only the centre of the last layer is read, each layer is needed only within the reach of the
 layers above it: the *receptive cone*.
@@ -57,8 +57,7 @@ class Geometry:
         center: Whether only the centre of the last layer is read.
         boundary: The boundary rule.
         truncation: Bound on the mass cut off each smoothing kernel.
-        density: Grid points of a matched channel per sigma_0, in the first layer.
-        coarsening: Ratio between the grid steps of successive layers of a matched channel.
+        density: Grid points of a matched layer per sigma_k: h_k = sigma_k / density.
     """
 
     sigmas: tuple[float, ...]
@@ -68,7 +67,6 @@ class Geometry:
     boundary: str
     truncation: float
     density: float
-    coarsening: float
 
 
 @dataclass(frozen=True)
@@ -155,9 +153,9 @@ def _matched_grids(size: int, scale: float, geometry: Geometry) -> list[_Layer]:
     """An odd number of points about the image's centre, as far as the image or the cone goes."""
     layers = []
     for k in range(len(geometry.sigmas)):
-        step = geometry.coarsening**k / geometry.density
-        # The cell around the last point ends nearest to the image's edge.
-        to_edge = max(0, round(size / scale / (2 * step) - 0.5))
+        step = geometry.sigmas[k] / geometry.density
+        # The cell around the last point just reaches the image's edge.
+        to_edge = max(0, math.ceil(size / scale / (2 * step) - 0.5 - 1e-6))
         half = min(to_edge, _cone_radius(k, step, geometry)) if geometry.center else to_edge
         layers.append(_Layer(Grid(2 * half + 1, step), cut=half < to_edge))
     return layers

@@ -1,0 +1,80 @@
+import keras
+import numpy as np
+import pytest
+
+from gdn_keras import models
+from gdn_keras.experiments.covariance import blob_images, covariance_error, invariance_error
+from gdn_keras.layers import GaussianDerivative, ScaleBatchNormalization
+
+ROOT2 = 2**0.5
+
+
+def calibrated(shape=(112, 112, 1), scales=tuple(2 ** (i / 2) for i in range(-1, 6)), **kwargs):
+    """The six-layer `default` network: random weights, statistics of a batch of images."""
+    keras.utils.set_random_seed(0)
+    rng = np.random.default_rng(0)
+    model = models.from_preset("default", input_shape=shape, scales=scales, **kwargs)
+    for layer in models.scale_channels_of(model).network.layers:
+        if isinstance(layer, ScaleBatchNormalization):
+            layer.gamma.assign(1 + 0.2 * rng.normal(size=layer.gamma.shape))
+            layer.beta.assign(0.3 * rng.normal(size=layer.beta.shape))
+            layer.momentum = 0.0
+    x = np.concatenate([blob_images(shape, s, 3, seed=9 + i) for i, s in enumerate((1, 2, 4))])
+    model(x, training=True)
+    return model
+
+
+@pytest.mark.parametrize("size", [112, 113])
+@pytest.mark.parametrize("factor", [ROOT2, 2.0])
+def test_matched_channels_are_covariant(size, factor):
+    errors = covariance_error(calibrated((size, size, 1)), factor)
+    assert errors.layers.shape == (6, len(errors.scales))
+    assert errors.scales[0] == pytest.approx(1 / ROOT2)
+    assert errors.output.max() < 0.01
+
+
+@pytest.mark.parametrize("factor", [ROOT2, 2.0])
+def test_pooled_output_is_invariant(factor):
+    errors = invariance_error(calibrated(), factor)
+    assert errors.inside.mean() > 0.2
+    assert errors.errors[errors.inside].max() < 0.01
+
+
+def test_dense_channels_are_covariant_at_coarse_scales_only():
+    model = calibrated((64, 64, 1), scales=(0.75, 1.5, 3.0), sampling="dense")
+    errors = covariance_error(model, 2.0).output
+    assert errors[0] > 0.03 and errors[-1] < 0.6 * errors[0]
+
+
+def test_without_scale_normalisation_the_check_fails(monkeypatch):
+    composed = GaussianDerivative.compose_kernel
+    monkeypatch.setattr(
+        GaussianDerivative, "compose_kernel", lambda self, sigma: composed(self, 1.0)
+    )
+    model = calibrated((64, 64, 1), scales=(1.5, 3.0), sampling="dense")
+    assert covariance_error(model, 2.0).output.max() > 0.3
+
+
+def test_without_shared_weights_the_check_fails():
+    model = calibrated()
+    other = keras.models.clone_model(model)
+    other.set_weights([np.random.default_rng(1).permutation(w) for w in model.get_weights()])
+    x = blob_images((112, 112, 1), 2.0)
+    matching = models.channel_model(model).predict(x, verbose=0)[:, 2]
+    unshared = models.channel_model(other).predict(x, verbose=0)[:, 2]
+    assert np.linalg.norm(unshared - matching) > 0.3 * np.linalg.norm(matching)
+
+
+def test_given_images():
+    model = calibrated()
+    images = blob_images((112, 112, 1), 2.0)
+    synthetic = covariance_error(model, 2.0, images).output
+    assert synthetic.shape == (5,) and synthetic[1:].max() < 0.01
+
+
+def test_bad_input():
+    model = models.from_preset("default", widths=(4,), scales=(1.0, 2.0))
+    with pytest.raises(ValueError, match=r"`factor`.*one of \[2.0\].*Received: factor=3.0"):
+        covariance_error(model, 3.0)
+    with pytest.raises(ValueError, match="`images` must have shape"):
+        covariance_error(model, 2.0, np.zeros((1, 5, 5, 1)))

@@ -1,0 +1,128 @@
+import csv
+import dataclasses
+import json
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from gdn_keras.experiments import accuracy_by_size, large_scale_loader, prepare, run, write_report
+from gdn_keras.experiments.data import load_data
+
+
+def test_what_a_run_leaves_behind(finished):
+    folder, _ = finished
+    names = {f.relative_to(folder).as_posix() for f in folder.glob("*")}
+    assert names == {
+        "settings.json",
+        "model.keras",
+        "best.keras",
+        "last.keras",
+        "saved_model",
+        "history.csv",
+        "logs",
+        "accuracy.csv",
+        "accuracy.json",
+        "pictures",
+        "report.md",
+    }
+    assert list((folder / "logs").rglob("events*"))
+    assert (folder / "saved_model" / "saved_model.pb").exists()
+    assert {f.name for f in (folder / "pictures").iterdir()} == {
+        "scale_generalization.png",
+        "scale_selection.png",
+        "receptive_fields.png",
+        "confusion.png",
+    }
+
+
+def test_results_are_those_of_the_model(finished, tiny):
+    folder, results = finished
+    model = keras.saving.load_model(folder / "model.keras")
+    load = large_scale_loader(count=tiny.test_digits, frame=tiny.frame)
+    expected = accuracy_by_size(model, load, tiny.test_sizes)
+    assert {row["size"]: row["accuracy"] for row in results["sizes"]} == expected
+    assert results == json.loads((folder / "accuracy.json").read_text())
+    with open(folder / "accuracy.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert {float(row["size"]): float(row["accuracy"]) for row in rows} == expected
+    for row in results["sizes"]:
+        assert np.sum(row["confusion"]) == np.sum(row["selected"]) == row["images"] == 30
+        assert np.trace(row["confusion"]) / 30 == pytest.approx(row["accuracy"])
+    low, high = results["effective_training_scales"]
+    assert low <= high and {low, high} <= set(tiny.scales)
+    assert results["training_images"] == tiny.digits
+
+
+def test_the_best_epoch_is_kept(finished, tiny):
+    folder, _ = finished
+    with open(folder / "history.csv", newline="") as stream:
+        best = max(float(row["val_accuracy"]) for row in csv.DictReader(stream))
+    model = keras.saving.load_model(folder / "best.keras", compile=False)
+    images, labels = load_data(tiny).validation
+    found = np.mean(model.predict(images.astype("float32"), verbose=0).argmax(1) == labels)
+    assert found == pytest.approx(best, abs=1e-6)
+
+
+def test_report(finished):
+    folder, results = finished
+    text = (folder / "report.md").read_text()
+    assert "![" in text and "(pictures/scale_generalization.png)" in text
+    accuracy = 100 * results["sizes"][0]["accuracy"]
+    assert f"| 1 (trained) | {accuracy:.2f} |" in text
+    assert "| widths | 4, 6 |" in text and "Trained on size 1 only" in text
+
+
+def test_a_finished_run_is_drawn_again_but_not_trained(finished, tiny, monkeypatch):
+    folder, results = finished
+    before = (folder / "model.keras").stat().st_mtime_ns
+    (folder / "pictures" / "confusion.png").unlink()
+    monkeypatch.setattr("gdn_keras.experiments.job.train_network", None)
+    job = prepare(tiny, folder)
+    assert job.finished and run(job) == results
+    assert (folder / "pictures" / "confusion.png").exists()
+    assert (folder / "model.keras").stat().st_mtime_ns == before
+
+
+def test_other_runs_are_drawn_beside(finished, tiny, tmp_path):
+    folder, _ = finished
+    write_report(folder, {"the other": folder})
+    text = (folder / "report.md").read_text()
+    assert "| test size | 2 scale channels, % | the other, % |" in text
+    with pytest.raises(ValueError, match="no finished run"):
+        prepare(tiny, tmp_path / "new", {"the other": tmp_path})
+    assert not (tmp_path / "new").exists()
+
+
+def test_without_matplotlib_the_report_says_so(finished, monkeypatch, capsys):
+    folder, _ = finished
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    text = write_report(folder).read_text()
+    assert "![" not in text and "pip install gdn_keras[plots]" in text
+    assert "Pictures were left out" in capsys.readouterr().out
+
+
+def test_ctrl_c_after_the_training(finished, tiny, monkeypatch, tmp_path):
+    import shutil
+
+    from gdn_keras.experiments import TrainingStopped
+
+    folder = tmp_path / "copy"
+    shutil.copytree(finished[0], folder)
+    (folder / "accuracy.json").unlink()
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gdn_keras.experiments.job.evaluate_by_size", interrupted)
+    with pytest.raises(TrainingStopped, match="model.keras; the same command") as stop:
+        run(prepare(tiny, folder))
+    assert stop.value.interrupted
+
+
+def test_nothing_is_left_behind_by_a_mistake(tiny, tmp_path):
+    for changes in ({"digits": 10_000}, {"scales": (0.1, 1.0)}):
+        with pytest.raises(ValueError):
+            prepare(dataclasses.replace(tiny, **changes), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

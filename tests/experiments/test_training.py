@@ -1,0 +1,179 @@
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from gdn_keras.datasets import LargeScale
+from gdn_keras.experiments import TrainingStopped, prepare, run
+from gdn_keras.experiments.callbacks import Progress, read_history
+from gdn_keras.experiments.data import load_data
+from gdn_keras.experiments.training import build_network, compile_network, train_network
+from gdn_keras.models import scale_channels_of
+
+# Runs a job in a process of its own and kills it: in the middle of an epoch, or when a checkpoint
+# is written but not yet in its place.
+KILLED_RUN = """
+import json, os, signal, sys
+from gdn_keras.experiments import Settings, callbacks, prepare, run, run_folder
+
+settings, folder, moment = Settings(**json.loads(sys.argv[1])), sys.argv[2], sys.argv[3]
+kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
+if moment == "mid-epoch":
+    class Killer(callbacks.Progress):
+        def on_train_batch_end(self, batch, logs=None):
+            if self._done == self.steps + 3:
+                kill()
+            super().on_train_batch_end(batch, logs)
+    from gdn_keras.experiments import training
+    training.Progress = Killer
+else:
+    replace = os.replace
+    def dying(source, target):
+        if str(target).endswith("last.keras"):
+            kill()
+        replace(source, target)
+    os.replace = dying
+run(prepare(settings, folder))
+"""
+
+
+def weights_equal(a, b):
+    return all(np.array_equal(x, y) for x, y in zip(a.get_weights(), b.get_weights(), strict=True))
+
+
+def killed(settings, folder, moment):
+    command = [sys.executable, "-c", KILLED_RUN, json.dumps(settings.as_dict()), str(folder)]
+    done = subprocess.run([*command, moment], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def test_killed_twice_and_restarted_equals_uninterrupted(finished, tiny, tmp_path):
+    folder, _ = finished
+    killed(tiny, tmp_path, "mid-epoch")
+    assert [row["epoch"] for row in read_history(tmp_path)] == [1]
+    killed(tiny, tmp_path, "writing")
+    run(prepare(tiny, tmp_path))
+    for name in ("accuracy.json", "accuracy.csv", "history.csv"):
+        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
+    models = [keras.saving.load_model(f / "model.keras") for f in (folder, tmp_path)]
+    assert weights_equal(*models)
+    leftovers = [f.name for f in tmp_path.iterdir() if f.name.startswith(".")]
+    assert len(leftovers) <= 1  # the half-written checkpoint of the killed process
+
+
+def test_it_learned(finished, tiny):
+    _, results = finished
+    assert results["sizes"][0]["accuracy"] > 0.2
+    history = read_history(finished[0])
+    assert [row["epoch"] for row in history] == [1, 2, 3]
+    assert history[-1]["loss"] < 0.8 * history[0]["loss"]
+    assert history[-1]["learning_rate"] == pytest.approx(tiny.final_learning_rate)
+
+
+def test_ctrl_c_ends_cleanly_and_the_run_goes_on(finished, tiny, tmp_path, monkeypatch):
+    begin = Progress.on_epoch_begin
+
+    def interrupt(self, epoch, logs=None):
+        if epoch == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        begin(self, epoch, logs)
+
+    monkeypatch.setattr(Progress, "on_epoch_begin", interrupt)
+    job = prepare(tiny, tmp_path)
+    with pytest.raises(TrainingStopped, match="last.keras holds the network after epoch 2") as stop:
+        run(job)
+    assert stop.value.interrupted and "same command" in str(stop.value)
+    assert keras.saving.load_model(tmp_path / "last.keras").input_shape == (None, 32, 32, 1)
+    assert not (tmp_path / "model.keras").exists()
+
+    monkeypatch.setattr(Progress, "on_epoch_begin", begin)
+    model = train_network(tiny, job.data, tmp_path)
+    assert weights_equal(model, keras.saving.load_model(finished[0] / "model.keras"))
+
+
+def test_seeds_give_weights(tiny):
+    same = [build_network(dataclasses.replace(tiny, seed=seed)) for seed in (1, 1, 2)]
+    assert weights_equal(same[0], same[1]) and not weights_equal(same[0], same[2])
+
+
+def test_a_loss_that_is_not_finite_stops_before_anything_is_kept(tiny, tmp_path):
+    data = load_data(tiny)
+    broken = np.array(data.train.images)
+    broken[150] = np.nan
+    data = data._replace(train=LargeScale(broken, data.train.labels))
+    with pytest.raises(TrainingStopped, match="epoch 1 because the loss became nan") as stop:
+        train_network(tiny, data, tmp_path)
+    assert not stop.value.interrupted and "--learning-rate (it was 0.01)" in str(stop.value)
+    assert not (tmp_path / "last.keras").exists()
+
+
+def test_train_small_use_large(tiny, tmp_path):
+    settings = dataclasses.replace(
+        tiny, train_frame=28, train_scales=(1.0,), digits=40, epochs=1, scales=(1.0, 2.0, 3.0)
+    )
+    model = train_network(settings, load_data(settings), tmp_path)
+    assert model.input_shape == (None, 32, 32, 1)
+    assert scale_channels_of(model).scales == (1.0, 2.0, 3.0)
+    last = keras.saving.load_model(tmp_path / "last.keras")
+    assert last.input_shape == (None, 28, 28, 1)
+    assert weights_equal(model, last)
+
+
+@pytest.mark.parametrize("precision", ["float16", "bfloat16"])
+def test_mixed_precision(tiny, tmp_path, precision):
+    settings = dataclasses.replace(tiny, precision=precision, digits=40, epochs=2, scales=(1.0,))
+    train_network(settings, load_data(settings), tmp_path)
+    model = keras.saving.load_model(tmp_path / "last.keras")
+    assert model.layers[1].network.layers[0].compute_dtype == precision
+    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer) == (
+        precision == "float16"
+    )
+    assert keras.config.dtype_policy().name == "float32"
+    assert np.isfinite(read_history(tmp_path)[-1]["loss"])
+
+
+def test_loss_and_schedule(tiny):
+    for loss, kind in (
+        ("binary", keras.losses.BinaryCrossentropy),
+        ("softmax", keras.losses.CategoricalCrossentropy),
+    ):
+        model = build_network(tiny)
+        compile_network(model, dataclasses.replace(tiny, loss=loss), steps=100)
+        assert isinstance(model.loss, kind) and not model.jit_compile
+    rate = model.optimizer._learning_rate
+    assert float(rate(0)) == pytest.approx(0.01) and float(rate(100)) == pytest.approx(5e-5)
+    assert float(rate(50)) == pytest.approx((0.01 + 5e-5) / 2)
+
+
+# On a machine without GPUs, two CPU devices stand for them.
+DISTRIBUTED_RUN = """
+import json, sys
+from pathlib import Path
+import tensorflow as tf
+devices = [tf.config.LogicalDeviceConfiguration()] * 2
+tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
+from gdn_keras.experiments import Settings
+from gdn_keras.experiments.data import load_data
+from gdn_keras.experiments.training import training_strategy, train_network
+settings = Settings(**json.loads(sys.argv[1]))
+assert training_strategy(settings).num_replicas_in_sync == 2
+train_network(settings, load_data(settings), Path(sys.argv[2]))
+"""
+
+
+def test_two_devices_train_as_one(tiny, tmp_path):
+    one = dataclasses.replace(tiny, widths=(4,), scales=(1.0,), digits=40, epochs=1)
+    two = json.dumps(dataclasses.replace(one, distribute=True).as_dict())
+    command = [sys.executable, "-c", DISTRIBUTED_RUN, two, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "one").mkdir()
+    train_network(one, load_data(one), tmp_path / "one")
+    losses = [read_history(f)[0]["loss"] for f in (tmp_path, tmp_path / "one")]
+    assert losses[0] == pytest.approx(losses[1], rel=0.05)

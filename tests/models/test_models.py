@@ -1,0 +1,148 @@
+import keras
+import numpy as np
+import pytest
+
+from gdn_keras import models
+from gdn_keras.presets import PRESETS
+from tests.layers.test_scale_channels import images
+
+SMALL = {"input_shape": (24, 24, 1), "widths": (4, 6), "classes": 3, "scales": (1.0, 2.0)}
+
+
+@pytest.mark.parametrize("preset, paper", [("mnist", 15864), ("default", 24264), ("large", 38496)])
+def test_parameter_counts(preset, paper):
+    model = models.from_preset(preset)
+    counts = models.parameter_counts(model)
+    assert counts["paper"] == paper
+    assert counts["trainable"] + counts["non_trainable"] == model.count_params()
+    # 5/6 of the paper's, a factor and an offset for each feature channel.
+    widths = [*PRESETS[preset]["parameters"]["widths"], 10]
+    assert counts["trainable"] == paper * 5 // 6 + 2 * sum(widths)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_give_logits_for_ten_classes(preset):
+    model = models.from_preset(preset)
+    assert model.output_shape == (None, 10)
+    assert len(models.scale_channels_of(model).scales) == (
+        8 if preset in ("default", "large") else 1
+    )
+
+
+def test_plain_keras_model(tmp_path, capsys):
+    model = models.gaussian_derivative_network(**SMALL)
+    x, y = images((24, 24, 1)), np.eye(3, dtype="float32")
+    model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
+    history = model.fit(x, y, epochs=8, verbose=0).history["loss"]
+    assert history[-1] < history[0]
+    model.summary()
+    assert "scale_channels" in capsys.readouterr().out
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    for other in (loaded, clone):
+        np.testing.assert_allclose(
+            other.predict(x, verbose=0), model.predict(x, verbose=0), atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_mixed_precision_keeps_float32_logits(policy):
+    keras.config.set_dtype_policy(policy)
+    try:
+        model = models.gaussian_derivative_network(**SMALL)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    x, y = images((24, 24, 1)), np.eye(3, dtype="float32")
+    model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
+    assert np.isfinite(model.fit(x, y, epochs=3, verbose=0).history["loss"]).all()
+    assert model.predict(x, verbose=0).dtype == np.float32
+    assert models.scale_channels_of(model).network.layers[0].compute_dtype == policy[6:]
+
+
+def test_retarget_to_another_size_and_other_scales():
+    model = models.gaussian_derivative_network(**SMALL)
+    other = models.retarget(model, input_shape=(40, 37, 1), scales=(0.8, 1.0, 2.0, 4.0))
+    assert other.input_shape == (None, 40, 37, 1)
+    assert models.scale_channels_of(other).scales == (0.8, 1.0, 2.0, 4.0)
+    for a, b in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    # The same channels on the same images are the same numbers.
+    same = models.channel_model(models.retarget(model, scales=(1.0, 2.0, 3.0)))
+    x = images((24, 24, 1))
+    np.testing.assert_allclose(
+        same.predict(x, verbose=0)[:, :2],
+        models.channel_model(model).predict(x, verbose=0),
+        atol=1e-5,
+    )
+
+
+def test_channel_model_is_what_the_model_pools():
+    model = models.gaussian_derivative_network(**SMALL)
+    x = images((24, 24, 1))
+    stack = models.channel_model(model).predict(x, verbose=0)
+    assert stack.shape == (3, 2, 3)
+    np.testing.assert_allclose(stack.max(axis=1), model.predict(x, verbose=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("sampling", ["matched", "dense"])
+def test_map_output(sampling):
+    model = models.gaussian_derivative_network(**{**SMALL, "sampling": sampling}, output="map")
+    assert model.output_shape == (None, 24, 24, 3)
+    assert model.predict(images((24, 24, 1)), verbose=0).shape == (3, 24, 24, 3)
+
+
+def test_colour_images_of_any_shape():
+    model = models.gaussian_derivative_network(**{**SMALL, "input_shape": (17, 30, 3)})
+    assert model.predict(images((17, 30, 3)), verbose=0).shape == (3, 3)
+
+
+def test_unknown_size_with_dense_sampling():
+    shape = (None, None, 1)
+    model = models.gaussian_derivative_network(**{**SMALL, "input_shape": shape}, sampling="dense")
+    fixed = models.retarget(model, input_shape=(24, 24, 1))
+    x = images((24, 24, 1))
+    np.testing.assert_allclose(model.predict(x, verbose=0), fixed.predict(x, verbose=0), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "argument, value",
+    [
+        ("widths", ()),
+        ("widths", (4, 0)),
+        ("widths", 12),
+        ("classes", 0),
+        ("scales", ()),
+        ("scales", (2.0, 1.0)),
+        ("scale_ratio", 0.5),
+        ("scale_ratio", float("nan")),
+        ("pooling", "sum"),
+        ("sampling", "octave"),
+        ("order", 4),
+        ("boundary", "wrap"),
+        ("truncation", 2.0),
+        ("density", -1),
+        ("output", "mean"),
+        ("input_shape", (28, 28)),
+        ("input_shape", (2, 28, 1)),
+        ("input_shape", (28, 28, None)),
+        ("input_shape", 28),
+    ],
+)
+def test_bad_arguments(argument, value):
+    with pytest.raises(ValueError, match=rf"`{argument}`.*Received: {argument}="):
+        models.gaussian_derivative_network(**{**SMALL, argument: value})
+
+
+def test_bad_preset_lists_the_valid_ones():
+    with pytest.raises(ValueError, match=r"'mnist', 'default', 'large'.*Received: preset='huge'"):
+        models.from_preset("huge")
+
+
+def test_bad_retarget():
+    model = models.gaussian_derivative_network(**SMALL)
+    with pytest.raises(ValueError, match=r"`input_shape`.*Received: input_shape=\(24, 24, 3\)"):
+        models.retarget(model, input_shape=(24, 24, 3))
+    with pytest.raises(ValueError, match="exactly one ScaleChannels"):
+        models.retarget(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
