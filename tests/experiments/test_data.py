@@ -41,9 +41,9 @@ def test_original_digits(tiny):
 
 
 def test_more_digits_than_there_are(tiny):
-    with pytest.raises(ValueError, match="between 1 and 3600.*5000"):
+    with pytest.raises(ValueError, match=r"between 1 and 3600.*5000"):
         load_data(dataclasses.replace(tiny, digits=5000))
-    with pytest.raises(ValueError, match="between 1 and 1000.*1001"):
+    with pytest.raises(ValueError, match=r"between 1 and 1000.*1001"):
         load_data(dataclasses.replace(tiny, test_digits=1001))
 
 
@@ -52,5 +52,5 @@ def test_missing_files(tiny, tmp_path):
         settings = dataclasses.replace(
             tiny, data=data, data_dir=str(tmp_path), frame=112, test_sizes=(1,)
         )
-        with pytest.raises(FileNotFoundError, match="not found|was found"):
+        with pytest.raises(FileNotFoundError, match=r"not found|was found"):
             load_data(settings)

@@ -1,13 +1,21 @@
 import csv
 import dataclasses
 import json
+import shutil
 import sys
 
 import keras
 import numpy as np
 import pytest
 
-from gdn_keras.experiments import accuracy_by_size, large_scale_loader, prepare, run, write_report
+from gdn_keras.experiments import (
+    TrainingStopped,
+    accuracy_by_size,
+    large_scale_loader,
+    prepare,
+    run,
+    write_report,
+)
 from gdn_keras.experiments.data import load_data
 
 
@@ -104,10 +112,6 @@ def test_without_matplotlib_the_report_says_so(finished, monkeypatch, capsys):
 
 
 def test_ctrl_c_after_the_training(finished, tiny, monkeypatch, tmp_path):
-    import shutil
-
-    from gdn_keras.experiments import TrainingStopped
-
     folder = tmp_path / "copy"
     shutil.copytree(finished[0], folder)
     (folder / "accuracy.json").unlink()
@@ -116,13 +120,13 @@ def test_ctrl_c_after_the_training(finished, tiny, monkeypatch, tmp_path):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("gdn_keras.experiments.job.evaluate_by_size", interrupted)
-    with pytest.raises(TrainingStopped, match="model.keras; the same command") as stop:
+    with pytest.raises(TrainingStopped, match="goes on with what comes after") as stop:
         run(prepare(tiny, folder))
     assert stop.value.interrupted
 
 
 def test_nothing_is_left_behind_by_a_mistake(tiny, tmp_path):
-    for changes in ({"digits": 10_000}, {"scales": (0.1, 1.0)}):
+    for changes in ({"digits": 10_000}, {"widths": (0,)}):
         with pytest.raises(ValueError):
             prepare(dataclasses.replace(tiny, **changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()

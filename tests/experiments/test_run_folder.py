@@ -27,16 +27,16 @@ def test_a_folder_is_opened_again_by_equal_settings_only(tmp_path, tiny):
 
 def test_a_folder_that_cannot_be_written_to(tmp_path, tiny):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="cannot be written to .*--output"):
+    with pytest.raises(OSError, match=r"cannot be written to .*--output"):
         open_run(tiny, tmp_path / "file")
-    with pytest.raises(OSError, match="cannot be written to .*--output"):
+    with pytest.raises(OSError, match=r"cannot be written to .*--output"):
         open_run(tiny, tmp_path / "file" / "below")
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_folder(tmp_path, tiny):
     tmp_path.chmod(0o500)
-    with pytest.raises(OSError, match="cannot be written to .*--output"):
+    with pytest.raises(OSError, match=r"cannot be written to .*--output"):
         open_run(tiny, tmp_path)
 
 

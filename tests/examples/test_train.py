@@ -1,0 +1,132 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gdn_keras.experiments.command_line import run_command
+from gdn_keras.experiments.flags import (
+    large_scale_parser,
+    large_scale_settings,
+    mnist_parser,
+    mnist_settings,
+)
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+QUICK = "--widths 4 --scales 1 2 2 --frame 32 --train-size 1 --test-sizes 1 2 --digits 40 "
+QUICK += "--test-digits 20 --batch-size 20 --epochs 1"
+
+
+def large_scale(arguments: str) -> int:
+    return run_command(large_scale_parser("Trains."), large_scale_settings, arguments.split())
+
+
+def settings(arguments: str):
+    return large_scale_settings(large_scale_parser("Trains.").parse_args(arguments.split()))
+
+
+def test_large_scale_with_its_contrast(tmp_path, capsys):
+    output = tmp_path / "run"
+    assert large_scale(f"{QUICK} --with-single-channel --output {output}") == 0
+    out = capsys.readouterr().out
+    assert "Trained on size 1 only" in out and f"{output / 'report.md'}: one page" in out
+    single = json.loads((output / "single_channel" / "accuracy.json").read_text())
+    assert single["scales"] == [1.0] and "selection_slope" not in single
+    report = (output / "report.md").read_text()
+    assert "| 2 scale channels, % | single scale channel, % |" in report
+
+    assert large_scale(f"{QUICK} --compare {output / 'single_channel'} --output {output}") == 0
+    assert "was finished before" in capsys.readouterr().out
+    assert "| single_channel, % |" in (output / "report.md").read_text()
+
+
+def test_mnist_as_a_command(tmp_path):
+    command = [sys.executable, str(EXAMPLES / "train_mnist.py"), "--digits", "40"]
+    command += ["--test-digits", "20", "--epochs", "1", "--output", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "accuracy.json").read_text())
+    assert results["scales"] == [0.9] and len(results["sizes"]) == 1
+    assert results["parameters"]["paper"] == 15864
+    assert "of the test images recognised" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--network defualt", "'mnist', 'default', 'large'"),
+        ("--digits 0", "digits=0"),
+        ("--digits 9999", "between 1 and 3600"),
+        ("--train-size 16", "the paper trains on 1, 2, 4"),
+        ("--data official --mnist-dir nowhere --train-size 3", "1, 2, 4 only"),
+        ("--data official --mnist-dir nowhere", "not found in nowhere"),
+        ("--mnist-dir nowhere", "nowhere"),
+        ("--data mnist", "data_dir"),
+        ("--paper", "--mnist-dir"),
+        ("--scales 2 1 3", "LOW HIGH N"),
+        ("--learning-rate 1 2 3", "one or two"),
+        ("--train-size 1 2 --single-channel", "one training size"),
+        ("--train-size 1 2 --with-single-channel", "one training size"),
+        ("--compare nowhere", "no finished run"),
+        ("--widths 0", "widths"),
+    ],
+)
+def test_mistakes_give_one_line(flags, message, tmp_path, capsys):
+    quick = "--widths 4 --frame 32 --digits 40 --test-digits 20"
+    assert large_scale(f"{quick} --output {tmp_path / 'run'} {flags}") == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1 and message in lines[0]
+    assert not (tmp_path / "run" / "last.keras").exists()
+
+
+def test_folders_of_others(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert large_scale(f"{QUICK} --output {tmp_path / 'file'}") == 2
+    assert "cannot be written to" in capsys.readouterr().err
+    (tmp_path / "settings.json").write_text(json.dumps(settings(QUICK).as_dict()))
+    assert large_scale(f"{QUICK} --seed 5 --output {tmp_path}") == 2
+    assert "seed is 0 there and 5 now" in capsys.readouterr().err
+
+
+def test_flags_become_settings():
+    default = settings("")
+    assert default.data == "embedded" and default.train_sizes == (2,)
+    assert len(default.scales) == 8 and len(default.test_sizes) == 17
+    paper = settings("--paper --mnist-dir M --network large")
+    assert (paper.data, paper.data_dir, paper.epochs, paper.digits) == ("mnist", "M", 20, None)
+    assert settings("--paper --data tfds --epochs 3").epochs == 3
+    small = settings("--train-size 1 --train-frame 56 --train-scales 0.5 2 3")
+    assert small.training_frame == 56 and small.training_scales == (0.5, 1.0, 2.0)
+    single = settings("--train-size 4 --single-channel")
+    assert single.scales == (4,)
+    rates = settings("--learning-rate 0.1"), settings("--learning-rate 0.1 0.01")
+    assert [r.final_learning_rate for r in rates] == pytest.approx([0.0005, 0.01])
+    machine = settings("--mixed-precision bfloat16 --distribute --jit --loss softmax")
+    assert machine.precision == "bfloat16" and machine.distribute and machine.jit
+    mnist = mnist_settings(mnist_parser("").parse_args(["--mnist-dir", "M"]))
+    assert (mnist.scales, mnist.frame, mnist.data) == ((0.9,), 28, "mnist")
+
+
+@pytest.mark.parametrize("name", ["train_large_scale.py", "train_mnist.py"])
+def test_docstrings_name_the_command_and_help_works(name):
+    text = (EXAMPLES / name).read_text()
+    assert f"python examples/{name}" in text.split('"""')[1]
+    parser = large_scale_parser if "large" in name else mnist_parser
+    help_text = parser(text.split('"""')[1]).format_help()
+    assert max(map(len, help_text.splitlines())) <= 100
+    for group in ("network", "data", "training", "machine"):
+        assert f"\n{group}:\n" in help_text
+
+
+@pytest.mark.slow
+def test_the_default_run(tmp_path):
+    """The README's promise: 12 minutes on 2 cores, 97 % at every size from 1/sqrt(2) to 4."""
+    environment = {**os.environ, "GDN_KERAS_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, str(EXAMPLES / "train_large_scale.py")]
+    command += ["--output", str(tmp_path / "run")]
+    subprocess.run(command, check=True, timeout=12 * 60, env=environment)
+    results = json.loads((tmp_path / "run" / "accuracy.json").read_text())
+    inside = [row["accuracy"] for row in results["sizes"] if 0.7 < row["size"] <= 4]
+    assert len(inside) == 11 and min(inside) >= 0.97
