@@ -18,8 +18,8 @@ More of them, each after `python examples/train_large_scale.py`:
 
 import sys
 
-from gdn_keras.experiments.command_line import run_command
-from gdn_keras.experiments.flags import large_scale_parser, large_scale_settings
+from gdn_keras.experiments.command_line import large_scale_settings, run_command
+from gdn_keras.experiments.flags import large_scale_parser
 
 if __name__ == "__main__":
     sys.exit(run_command(large_scale_parser(__doc__), large_scale_settings))

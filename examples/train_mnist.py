@@ -10,8 +10,8 @@ in the paper:
 
 import sys
 
-from gdn_keras.experiments.command_line import run_command
-from gdn_keras.experiments.flags import mnist_parser, mnist_settings
+from gdn_keras.experiments.command_line import mnist_settings, run_command
+from gdn_keras.experiments.flags import mnist_parser
 
 if __name__ == "__main__":
     sys.exit(run_command(mnist_parser(__doc__), mnist_settings))

@@ -97,7 +97,7 @@ def _needed_flops(network, task) -> float | None:
     return 2 * needed_multiply_adds(plan, task.widths, 1, channels.geometry.margins, task.mode)
 
 
-def matrix_product_rate(size: int = 2048, repeats: int = 3) -> dict[str, float]:
+def matrix_product_rate(size: int, repeats: int = 3) -> dict[str, float]:
     """Flop/s of float32 matrix products: of TensorFlow and of NumPy, the best of a few."""
     a = np.random.default_rng(0).normal(size=(size, size)).astype("float32")
     b = tf.constant(a)

@@ -59,9 +59,9 @@ class Worker:
         growth = (peaks[1] - peaks[0]) / max(task.batch - 1, 1)
         return {"peak": peaks[1] - imported, "per_image": growth}
 
-    def matrix_product_rate(self) -> dict:
+    def matrix_product_rate(self, size: int) -> dict:
         """Flop/s of large matrix products."""
-        return self.steps.matrix_product_rate()
+        return self.steps.matrix_product_rate(size)
 
     def covariance_errors(self, task: dict) -> dict:
         """Covariance errors of the task's network."""

@@ -4,6 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+# Batches made ahead of the step that wants them. Enough to hide their making; tf.data's own choice
+# was seen to run thousands of batches ahead of a slow step, at gigabytes of memory.
+_AHEAD = 4
+
 
 def training_pipeline(
     images: np.ndarray,
@@ -15,6 +19,7 @@ def training_pipeline(
     initial_epoch: int = 0,
     drop_remainder: bool = False,
     transform: Callable | None = None,
+    augment: Callable | None = None,
 ):
     """Endless shuffled batches for training: epoch after epoch, each in an order of its own.
 
@@ -39,6 +44,8 @@ def training_pipeline(
         drop_remainder: Whether to leave out an epoch's last batch where it is smaller.
         transform: Function of a batch of images as they are stored, such as `rescale_map(size=2)`,
             which makes MNIST Large Scale from 28×28 digits on the fly.
+        augment: Function of a batch of float32 images and a seed, such as `random_affine(size=2)`.
+            Its seed depends on `seed` and the images of the batch only.
 
     Returns:
         `tf.data.Dataset` of float32 images `[batch, h, w, channels]` and float32 one-hot labels
@@ -70,10 +77,11 @@ def training_pipeline(
         return x, tf.one_hot(y, num_classes)
 
     epochs = tf.data.Dataset.range(initial_epoch, tf.int64.max)
-    batches = _gather(epochs.flat_map(one_epoch), images, labels, transform).map(encode)
+    batches = _gather(epochs.flat_map(one_epoch), images, labels, transform, augment, seed)
+    batches = batches.map(encode)
     # For tf.data the range has an end, and Keras would take the way there for one epoch.
     endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
-    return batches.apply(endless).prefetch(tf.data.AUTOTUNE)
+    return batches.apply(endless).prefetch(_AHEAD)
 
 
 def evaluation_pipeline(
@@ -101,7 +109,7 @@ def evaluation_pipeline(
     batches = _gather(order, images, labels, transform)
     if num_classes is not None:
         batches = batches.map(lambda x, y: (x, tf.one_hot(y, num_classes)))
-    return batches.prefetch(tf.data.AUTOTUNE)
+    return batches.prefetch(_AHEAD)
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> np.ndarray:
@@ -114,7 +122,7 @@ def steps_per_epoch(count: int, batch_size: int = 50, drop_remainder: bool = Fal
     return count // batch_size if drop_remainder else -(-count // batch_size)
 
 
-def _gather(indices, images, labels, transform):
+def _gather(indices, images, labels, transform, augment=None, seed=0):
     """Batches of float32 images and int64 labels from a data set of batches of indices."""
     import tensorflow as tf
 
@@ -126,9 +134,13 @@ def _gather(indices, images, labels, transform):
         if transform is not None:
             x = transform(x)
         x = tf.cast(x, "float32")
-        return (x if x.shape.rank == 4 else x[..., None]), tf.gather(labels, index)
+        x = x if x.shape.rank == 4 else x[..., None]
+        if augment is not None:
+            place = tf.range(1, tf.size(index, "int64") + 1)
+            x = augment(x, tf.stack([seed, tf.reduce_sum(index * place)]))
+        return x, tf.gather(labels, index)
 
-    return indices.map(read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return indices.map(read, num_parallel_calls=_AHEAD, deterministic=True)
 
 
 def _checked(images, labels, batch_size: int) -> np.ndarray:

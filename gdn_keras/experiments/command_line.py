@@ -1,4 +1,4 @@
-"""What happens between a command and its results."""
+"""From the flags of a command to its results."""
 
 import argparse
 import sys
@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from gdn_keras.datasets import TEST_SIZES
 from gdn_keras.experiments.job import Job, prepare, run
 from gdn_keras.experiments.report import summary
 from gdn_keras.experiments.run_folder import (
@@ -19,6 +22,7 @@ from gdn_keras.experiments.run_folder import (
 )
 from gdn_keras.experiments.settings import Settings
 from gdn_keras.experiments.training import TrainingStopped
+from gdn_keras.presets import PAPER_SCALES
 
 _FILES = {
     REPORT: "one page with everything on it",
@@ -29,6 +33,74 @@ _FILES = {
     HISTORY: "loss and accuracy over the epochs",
     LOGS: "the same for TensorBoard",
 }
+
+
+def large_scale_settings(options: argparse.Namespace) -> Settings:
+    """The settings that the flags ask for."""
+    if options.paper and options.data in (None, "embedded") and not options.mnist_dir:
+        raise ValueError("--paper needs all of MNIST: give --mnist-dir FOLDER, or --data tfds")
+    settings = Settings(
+        network=options.network,
+        widths=options.widths,
+        scales=_scales(options.scales) or PAPER_SCALES,
+        train_scales=_scales(options.train_scales),
+        pooling=options.pooling,
+        train_sizes=options.train_size,
+        test_sizes=options.test_sizes or TEST_SIZES,
+        frame=options.frame,
+        train_frame=options.train_frame,
+        **_common_settings(options, epochs=20 if options.paper else options.default_epochs),
+    )
+    return settings.single_channel() if options.single_channel else settings
+
+
+def mnist_settings(options: argparse.Namespace) -> Settings:
+    """The settings that the flags ask for."""
+    return Settings(
+        network="mnist",
+        images="mnist",
+        frame=28,
+        scales=(options.sigma,),
+        train_sizes=(1,),
+        test_sizes=(1,),
+        **_common_settings(options, epochs=options.default_epochs),
+    )
+
+
+def _common_settings(options, epochs):
+    first, *last = options.learning_rate
+    if len(last) > 1:
+        raise ValueError("--learning-rate takes one or two values")
+    data = options.data or ("mnist" if options.mnist_dir else "embedded")
+    return {
+        "sampling": options.sampling,
+        "data": data,
+        "data_dir": options.mnist_dir,
+        "digits": options.digits,
+        "test_digits": options.test_digits,
+        "augment": data == "embedded" if options.augment is None else options.augment,
+        "epochs": epochs if options.epochs is None else options.epochs,
+        "batch_size": options.batch_size,
+        "learning_rate": first,
+        "final_learning_rate": last[0] if last else 0.005 * first,
+        "loss": options.loss,
+        "seed": options.seed,
+        "precision": options.mixed_precision or "float32",
+        "distribute": options.distribute,
+        "jit": options.jit,
+    }
+
+
+def _scales(values):
+    if values is None:
+        return None
+    low, high, count = values
+    if not 0 < low <= high or count != int(count) or count < 1:
+        raise ValueError(
+            "--scales and --train-scales take LOW HIGH N, with 0 < LOW <= HIGH and a whole number "
+            f"N of channels. Received: {low:g} {high:g} {count:g}"
+        )
+    return tuple(np.geomspace(low, high, int(count)).tolist())
 
 
 def run_command(

@@ -2,12 +2,9 @@
 
 import argparse
 
-import numpy as np
-
-from gdn_keras.datasets import TEST_SIZES
-from gdn_keras.experiments.settings import DATA, LOSSES, PRECISIONS, Settings
+from gdn_keras.experiments.settings import DATA, LOSSES, PRECISIONS
 from gdn_keras.layers.scale_pooling import POOLINGS
-from gdn_keras.presets import PAPER_SCALES, PRESETS
+from gdn_keras.presets import PRESETS
 from gdn_keras.scale_space import SAMPLINGS
 
 _SAMPLING = "matched: each channel on a grid of its scale; dense: the paper to the letter"
@@ -148,6 +145,12 @@ def _training_flags(parser, epochs):
     group = parser.add_argument_group("training")
     group.add_argument("--epochs", type=int, metavar="N", help=f"(default: {epochs})")
     parser.set_defaults(default_epochs=epochs, compare=[], with_single_channel=False)
+    group.add_argument(
+        "--augment",
+        action=argparse.BooleanOptionalAction,
+        help="rotate, shear and shift training images a little, sizes kept (default: with the "
+        "digits in the package, which are few)",
+    )
     group.add_argument("--batch-size", type=int, default=50, metavar="N", help="(default: 50)")
     group.add_argument(
         "--learning-rate",
@@ -176,69 +179,3 @@ def _training_flags(parser, epochs):
     machine.add_argument(
         "--jit", action="store_true", help="compile with XLA (GPUs; on CPUs it is slower)"
     )
-
-
-def large_scale_settings(options: argparse.Namespace) -> Settings:
-    """The settings that the flags ask for."""
-    if options.paper and options.data in (None, "embedded") and not options.mnist_dir:
-        raise ValueError("--paper needs all of MNIST: give --mnist-dir FOLDER, or --data tfds")
-    settings = Settings(
-        network=options.network,
-        widths=options.widths,
-        scales=_scales(options.scales) or PAPER_SCALES,
-        train_scales=_scales(options.train_scales),
-        pooling=options.pooling,
-        train_sizes=options.train_size,
-        test_sizes=options.test_sizes or TEST_SIZES,
-        frame=options.frame,
-        train_frame=options.train_frame,
-        **_common_settings(options, epochs=20 if options.paper else options.default_epochs),
-    )
-    return settings.single_channel() if options.single_channel else settings
-
-
-def mnist_settings(options: argparse.Namespace) -> Settings:
-    """The settings that the flags ask for."""
-    return Settings(
-        network="mnist",
-        images="mnist",
-        frame=28,
-        scales=(options.sigma,),
-        train_sizes=(1,),
-        test_sizes=(1,),
-        **_common_settings(options, epochs=options.default_epochs),
-    )
-
-
-def _common_settings(options, epochs):
-    first, *last = options.learning_rate
-    if len(last) > 1:
-        raise ValueError("--learning-rate takes one or two values")
-    return {
-        "sampling": options.sampling,
-        "data": options.data or ("mnist" if options.mnist_dir else "embedded"),
-        "data_dir": options.mnist_dir,
-        "digits": options.digits,
-        "test_digits": options.test_digits,
-        "epochs": epochs if options.epochs is None else options.epochs,
-        "batch_size": options.batch_size,
-        "learning_rate": first,
-        "final_learning_rate": last[0] if last else 0.005 * first,
-        "loss": options.loss,
-        "seed": options.seed,
-        "precision": options.mixed_precision or "float32",
-        "distribute": options.distribute,
-        "jit": options.jit,
-    }
-
-
-def _scales(values):
-    if values is None:
-        return None
-    low, high, count = values
-    if not 0 < low <= high or count != int(count) or count < 1:
-        raise ValueError(
-            "--scales and --train-scales take LOW HIGH N, with 0 < LOW <= HIGH and a whole number "
-            f"N of channels. Received: {low:g} {high:g} {count:g}"
-        )
-    return tuple(np.geomspace(low, high, int(count)).tolist())

@@ -90,12 +90,13 @@ def draw_selection(
 
 
 def draw_confusion(confusion: np.ndarray, size: float, path: str | os.PathLike) -> None:
-    """Which class was taken for which, at one size; shading shows mistakes only."""
+    """Which class was taken for which, at one size; the mistakes shaded."""
     confusion = np.asarray(confusion)
     mistakes = confusion * (1 - np.eye(len(confusion), dtype=int))
     with _figure(path, 1, 1, (3.6, 3.5)) as (_, axes):
         axis = axes[0, 0]
-        axis.imshow(mistakes, cmap="Reds", vmin=0, vmax=max(1, 1.3 * mistakes.max()))
+        shown = np.ma.masked_equal(mistakes, 0)
+        axis.imshow(shown, cmap="Reds", vmin=0, vmax=max(2, 1.5 * mistakes.max()))
         for true, predicted in np.ndindex(*confusion.shape):
             if confusion[true, predicted]:
                 colour = "0.45" if true == predicted else "black"

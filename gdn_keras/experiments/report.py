@@ -23,7 +23,7 @@ _CAPTIONS = {
     "scale_selection.png": "Share of the test images won by each scale channel, for each test "
     "size. Scale selection follows size: a diagonal band.",
     "receptive_fields.png": "Learned receptive fields: the first layer, and the second along each "
-    "unit's strongest input.",
+    "unit's strongest input; red excites, blue inhibits.",
     "confusion.png": "True and predicted classes at the test size of the lowest accuracy.",
 }
 
@@ -107,7 +107,7 @@ def summary(results: dict, low: float = 2**-0.5, high: float = 4.0) -> str:
         return f"{_percent(min(accuracies.values()))} of the test images recognised."
     worst = min(inside, key=inside.get)
     sizes = results["settings"]["train_sizes"]
-    trained = [f"{_percent(accuracies[s])} at size {s:g}" for s in sizes if s in accuracies]
+    trained = [f"{100 * accuracies[s]:.2f} % at size {s:g}" for s in sizes if s in accuracies]
     return (
         f"Trained on size {_listed(sizes)} only"
         + (f" ({', '.join(trained)})" if trained else "")
@@ -162,4 +162,5 @@ def _listed(values: Sequence[float]) -> str:
 
 
 def _percent(share: float) -> str:
+    """Rounded down, for "at least"."""
     return f"{np.floor(share * 1e4 + 1e-6) / 100:.2f} %"

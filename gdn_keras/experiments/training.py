@@ -8,6 +8,7 @@ from pathlib import Path
 import keras
 
 from gdn_keras.datasets import evaluation_pipeline, steps_per_epoch, training_pipeline
+from gdn_keras.datasets.augmentation import random_affine
 from gdn_keras.experiments.callbacks import Checkpoints, NonFiniteLoss, Progress, StopWhenNotFinite
 from gdn_keras.experiments.data import RunData
 from gdn_keras.experiments.run_folder import LAST, LOGS, MODEL, save_model
@@ -135,7 +136,14 @@ def _fit(model, settings, data, folder, checkpoints, done):
         callbacks.append(keras.callbacks.TensorBoard(log_dir, write_graph=False))
     try:
         model.fit(
-            training_pipeline(*data.train, seed=settings.seed, initial_epoch=done, **options),
+            training_pipeline(
+                *data.train,
+                seed=settings.seed,
+                initial_epoch=done,
+                # With several sizes, the shifts are those of the smallest.
+                augment=random_affine(min(settings.train_sizes)) if settings.augment else None,
+                **options,
+            ),
             validation_data=evaluation_pipeline(*data.validation, **options),
             steps_per_epoch=checkpoints.steps,
             initial_epoch=done,

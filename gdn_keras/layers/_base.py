@@ -42,7 +42,7 @@ def fits_matrices(shape, sigma: float, truncation: float) -> bool:
 def same_grid_matrices(
     shape: tuple[int, int], sigma: float, margin: int, boundary: str, truncation: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Matrices that smooth an image on its own pixels, `margin` pixels beyond its edges included."""
+    """Matrices that smooth an image on its pixels, and `margin` pixels beyond its edges."""
     rows, columns = (
         sampling_matrix(Grid(size), Grid(size).padded(margin), sigma, boundary, truncation)
         for size in shape

@@ -1,7 +1,6 @@
 """The linearly combined Gaussian jet as a Keras layer."""
 
 import keras
-import numpy as np
 from keras import ops
 
 from gdn_keras.layers._base import check_image_shape, fits_matrices, same_grid_matrices

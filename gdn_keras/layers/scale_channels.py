@@ -24,10 +24,10 @@ class ScaleChannels(keras.layers.Layer):
     scale covariance), and pooling over it gives the same result (scale invariance).
 
     `sampling="matched"` puts each layer on a grid whose step is its own sigma, `sigma * sigma_0`,
-    over `density`. All channels then run one and the same discrete network, so that covariance holds for the
-    discrete network too, and coarse channels cost next to nothing. `sampling="dense"` evaluates
-    every channel on the pixels of the image: the paper to the letter. Weights belong to the
-    sampling they were trained with.
+    over `density`. All channels then run one and the same discrete network, so that covariance
+    holds for the discrete network too, and coarse channels cost next to nothing.
+    `sampling="dense"` evaluates every channel on the pixels of the image: the paper to the
+    letter. Weights belong to the sampling they were trained with.
 
     Example:
 

@@ -1,5 +1,6 @@
 """Checks of user values, each with an error that names the argument and echoes the value."""
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -72,7 +73,7 @@ def check_scales(value: Sequence[float], name: str = "scales") -> tuple[float, .
         raise ValueError(
             f"`{name}` must be a sequence of numbers. Received: {name}={value!r}"
         ) from None
-    if not scales or any(b <= a for a, b in zip(scales, scales[1:], strict=False)):
+    if not scales or any(b <= a for a, b in itertools.pairwise(scales)):
         raise ValueError(
             f"`{name}` must hold at least one value, in strictly increasing order. "
             f"Received: {name}={value!r}"

@@ -19,7 +19,8 @@ TINY = Settings(
     sides=(12, 24),
     counts=(3, 5),
     batches=(1, 2),
-    widths={"tiny": (2, 3, 2)},
+    product_size=64,
+    widths={"tiny": (2, 2)},
 )
 
 
@@ -39,7 +40,7 @@ class InThisProcess(Worker):
 def test_process_answers_and_reports_failures():
     with Process("tensorflow") as process:
         assert "keras" in process.ask("versions")
-        with pytest.raises(RuntimeError, match="Unknown|unexpected keyword"):
+        with pytest.raises(RuntimeError, match="unexpected keyword"):
             process.ask("measure", task={"widths": [1], "size": 3}, seconds=0)
         assert "keras" in process.ask("versions")
 

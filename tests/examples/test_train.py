@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gdn_keras.experiments.command_line import run_command
-from gdn_keras.experiments.flags import (
-    large_scale_parser,
+from gdn_keras.experiments.command_line import (
     large_scale_settings,
-    mnist_parser,
     mnist_settings,
+    run_command,
 )
+from gdn_keras.experiments.flags import large_scale_parser, mnist_parser
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 QUICK = "--widths 4 --scales 1 2 2 --frame 32 --train-size 1 --test-sizes 1 2 --digits 40 "
@@ -61,7 +60,7 @@ def test_mnist_as_a_command(tmp_path):
         ("--digits 9999", "between 1 and 3600"),
         ("--train-size 16", "the paper trains on 1, 2, 4"),
         ("--data official --mnist-dir nowhere --train-size 3", "1, 2, 4 only"),
-        ("--data official --mnist-dir nowhere", "not found in nowhere"),
+        ("--data official --mnist-dir nowhere --frame 112", "not found in nowhere"),
         ("--mnist-dir nowhere", "nowhere"),
         ("--data mnist", "data_dir"),
         ("--paper", "--mnist-dir"),
@@ -97,6 +96,7 @@ def test_flags_become_settings():
     paper = settings("--paper --mnist-dir M --network large")
     assert (paper.data, paper.data_dir, paper.epochs, paper.digits) == ("mnist", "M", 20, None)
     assert settings("--paper --data tfds --epochs 3").epochs == 3
+    assert default.augment and not paper.augment and not settings("--no-augment").augment
     small = settings("--train-size 1 --train-frame 56 --train-scales 0.5 2 3")
     assert small.training_frame == 56 and small.training_scales == (0.5, 1.0, 2.0)
     single = settings("--train-size 4 --single-channel")

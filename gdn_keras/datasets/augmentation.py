@@ -1,0 +1,58 @@
+"""Random affine maps of training images that leave the size of objects as it is."""
+
+import math
+from collections.abc import Callable
+
+# About as much as one hand differs from another.
+ROTATION = math.radians(12)
+SHEAR = 0.15
+SHIFT = 1.0
+
+
+def random_affine(
+    size: float, rotation: float = ROTATION, shear: float = SHEAR, shift: float = SHIFT
+) -> Callable:
+    """Rotations, shears and shifts for `training_pipeline`; areas, and so scales, are kept.
+
+    A network that generalises over scale must not be shown other scales; other hands it may see.
+
+    Args:
+        size: Size of the digits in the images, by which `shift` is multiplied.
+        rotation: Largest angle, in radians.
+        shear: Largest shear, along the rows.
+        shift: Largest displacement along each axis, in pixels of the original digits.
+
+    Returns:
+        Function `(images, seed) -> images` on float batches `[n, h, w, channels]`; `seed` is a
+        pair of integers, and equal seeds give equal results. What enters from beyond the frame
+        has the value of the image's first pixel.
+    """
+    import tensorflow as tf
+
+    def apply(images, seed):
+        count = tf.shape(images)[0]
+        limits = tf.constant([rotation, shear, shift * size, shift * size], "float32")
+        draws = tf.random.stateless_uniform([count, 4], seed, -1.0, 1.0) * limits
+        angle, slant, dx, dy = tf.unstack(draws, axis=1)
+        cos, sin = tf.cos(angle), tf.sin(angle)
+        # The linear part is a rotation after a shear, [[cos, a], [sin, b]], of determinant one.
+        a, b = slant * cos - sin, slant * sin + cos
+        cx, cy = (images.shape[2] - 1) / 2, (images.shape[1] - 1) / 2
+        zero = tf.zeros_like(cos)
+        transforms = [
+            *(cos, a, cx + dx - cos * cx - a * cy),
+            *(sin, b, cy + dy - sin * cx - b * cy),
+            *(zero, zero),
+        ]
+        background = images[:, :1, :1, :]
+        moved = tf.raw_ops.ImageProjectiveTransformV3(
+            images=images - background,
+            transforms=tf.stack(transforms, axis=1),
+            output_shape=tf.shape(images)[1:3],
+            interpolation="BILINEAR",
+            fill_mode="CONSTANT",
+            fill_value=0.0,
+        )
+        return moved + background
+
+    return apply

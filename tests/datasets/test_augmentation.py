@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+
+from gdn_keras.datasets import (
+    load_embedded_digits,
+    random_affine,
+    rescale_images,
+    training_pipeline,
+)
+
+
+@pytest.fixture(scope="module")
+def images():
+    return rescale_images(load_embedded_digits().x_test[:40], 1, (56, 56))[..., None]
+
+
+def moments(images):
+    """Mass, mean position and area (determinant of the covariance) of the light parts."""
+    light = images[..., 0] - images[:, :1, :1, 0]
+    n = np.arange(56) - 27.5
+    mass = light.sum(axis=(1, 2))
+    weights = light / mass[:, None, None]
+    y, x = (weights * n[:, None]).sum(axis=(1, 2)), (weights * n).sum(axis=(1, 2))
+    yy = (weights * (n[:, None] - y[:, None, None]) ** 2).sum(axis=(1, 2))
+    xx = (weights * (n - x[:, None, None]) ** 2).sum(axis=(1, 2))
+    xy = (weights * (n[:, None] - y[:, None, None]) * (n - x[:, None, None])).sum(axis=(1, 2))
+    return mass, y, x, xx * yy - xy**2
+
+
+def test_scale_is_kept_while_the_shape_changes(images):
+    moved = random_affine(size=1)(images, [0, 1]).numpy()
+    before, after = moments(images), moments(moved)
+    np.testing.assert_allclose(after[0], before[0], rtol=0.02)
+    np.testing.assert_allclose(after[3], before[3], rtol=0.06)
+    assert np.abs(moved - images).max(axis=(1, 2, 3)).min() > 0.1
+
+
+def test_shift_is_within_its_limits_and_along_both_axes(images):
+    moved = random_affine(size=2, rotation=0.0, shear=0.0, shift=1.5)(images, [0, 1]).numpy()
+    (_, y0, x0, _), (_, y1, x1, _) = moments(images), moments(moved)
+    for shift in (y1 - y0, x1 - x0):
+        assert 1.5 < np.abs(shift).max() < 3.05
+    assert np.corrcoef(y1 - y0, x1 - x0)[0, 1] < 0.9
+
+
+def test_seed_decides(images):
+    augment = random_affine(size=1)
+    np.testing.assert_array_equal(augment(images, [3, 4]), augment(images, [3, 4]))
+    assert np.abs(augment(images, [3, 4]) - augment(images, [3, 5])).max() > 0.1
+
+
+def test_pipeline_repeats_itself_and_goes_on_where_it_stopped(images):
+    labels = load_embedded_digits().y_test[:40]
+    options = {"batch_size": 20, "seed": 5, "augment": random_affine(size=1)}
+    first = [x.numpy() for x, _ in training_pipeline(images, labels, **options).take(4)]
+    again = [x.numpy() for x, _ in training_pipeline(images, labels, **options).take(4)]
+    later = training_pipeline(images, labels, initial_epoch=1, **options).take(2)
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(first[2:], [x.numpy() for x, _ in later])
