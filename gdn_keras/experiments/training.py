@@ -7,8 +7,12 @@ from pathlib import Path
 
 import keras
 
-from gdn_keras.datasets import evaluation_pipeline, steps_per_epoch, training_pipeline
-from gdn_keras.datasets.augmentation import random_affine
+from gdn_keras.datasets import (
+    evaluation_pipeline,
+    random_affine,
+    steps_per_epoch,
+    training_pipeline,
+)
 from gdn_keras.experiments.callbacks import Checkpoints, NonFiniteLoss, Progress, StopWhenNotFinite
 from gdn_keras.experiments.data import RunData
 from gdn_keras.experiments.run_folder import LAST, LOGS, MODEL, save_model
