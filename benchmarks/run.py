@@ -42,14 +42,19 @@ def main(arguments=None) -> None:
         settings = replace(settings, rounds=options.rounds)
     check_writable(parser, options.output)
     drawing = settings.extras and has_matplotlib()
-    results = run_suite(settings)
+    results = run_suite(settings, save=lambda so_far: write_numbers(so_far, options.output))
     write_results(results, options.output, drawing)
     print((options.output / "benchmark.md").read_text())
 
 
+def write_numbers(results: dict, folder: Path) -> None:
+    """Write all that has been measured."""
+    (folder / "benchmark.json").write_text(json.dumps(results, indent=1) + "\n")
+
+
 def write_results(results: dict, folder: Path, drawing: bool) -> None:
     """Write the table, the numbers and the plots."""
-    (folder / "benchmark.json").write_text(json.dumps(results, indent=1) + "\n")
+    write_numbers(results, folder)
     plots = []
     if drawing:
         from contest.plots import draw

@@ -11,6 +11,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 COLORS = {"matched": "#0072b2", "dense": "#d55e00"}
+MODE_COLORS = {"forward": "#56b4e9", "training": "#e69f00"}
 STYLES = {"forward": "o-", "training": "s--"}
 
 
@@ -28,7 +29,7 @@ def draw(results: dict, folder: Path) -> list[Path]:
 
 def _draw_growth(results: dict):
     """Time an image against image side, scale channels and batch."""
-    figure, panels = plt.subplots(1, 3, figsize=(9, 3), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, 3, figsize=(9, 3.2), sharey=True, layout="constrained")
     for axes, (name, (title, _, _)) in zip(panels, GROWTH.items(), strict=True):
         for sampling, color in COLORS.items():
             for mode, style in STYLES.items():
@@ -42,7 +43,8 @@ def _draw_growth(results: dict):
         axes.minorticks_off()
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("time per image, ms")
-    panels[0].legend(frameon=False, fontsize=8)
+    lines, labels = panels[0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside upper center", ncols=4, frameon=False)
     return figure
 
 
@@ -54,11 +56,12 @@ def _draw_times(results: dict):
     for k, mode in enumerate(MODES):
         rows = {row["contestant"]: 1e3 * row["seconds"] for row in results[f"{net} {mode}"]}
         places = [i + 0.4 * (k - 0.5) for i in range(len(names))]
-        bars = axes.barh(places, [rows[name] for name in names], 0.38, label=mode)
+        values = [rows[name] for name in names]
+        bars = axes.barh(places, values, 0.38, label=mode, color=MODE_COLORS[mode])
         axes.bar_label(bars, fmt="%.3g", padding=2, fontsize=8)
     axes.set_yticks(range(len(names)), [CONTESTANTS[name][1] for name in names])
     axes.invert_yaxis()
-    axes.set(xscale="log", xlabel=f"time per image, ms (`{net}`)")
+    axes.set(xscale="log", xlabel=f"time per image, ms, network “{net}”")
     axes.margins(x=0.12)
     axes.legend(frameon=False, loc="lower right")
     return figure

@@ -3,7 +3,7 @@
 from contest.tasks import CONTESTANTS, MODES
 
 GROWTH = {
-    "side": ("Image side", "side", "Batches shrink as images grow."),
+    "side": ("Image side", "side", "Batches shrink as images grow; times are by image."),
     "channels": ("Scale channels", "channels", "Coarser channels are added."),
     "batch": ("Batch", "batch", ""),
 }
@@ -156,11 +156,13 @@ def _growth_table(results: dict, name: str, title: str, column: str) -> str:
     return "\n".join(lines)
 
 
-def curve(results: dict, name: str, sampling: str, mode: str) -> dict[int, float]:
-    """Seconds an image, by image side, number of channels or batch."""
+def curve(
+    results: dict, name: str, sampling: str, mode: str, value: str = "seconds"
+) -> dict[int, float]:
+    """Seconds (or "flops") an image, by image side, number of channels or batch."""
     column = GROWTH[name][1]
     rows = results[f"{name} {mode}"]
-    return {row[column]: row["seconds"] for row in rows if row["contestant"] == sampling}
+    return {row[column]: row[value] for row in rows if row["contestant"] == sampling}
 
 
 def growth_statements(results: dict) -> list[str]:
@@ -171,10 +173,11 @@ def growth_statements(results: dict) -> list[str]:
         for mode in MODES:
             by_count = curve(results, "channels", sampling, mode)
             if {count, count + 2} <= set(by_count):
-                added = by_count[count + 2] / by_count[count] - 1
+                needed = curve(results, "channels", sampling, mode, "flops")
+                time, work = (x[count + 2] / x[count] - 1 for x in (by_count, needed))
                 lines.append(
                     f"{sampling}, {mode}: one octave of coarser channels beyond {count} adds "
-                    f"{added:.1%}"
+                    f"{time:.1%} to the time and {work:.1%} to the arithmetic"
                 )
             by_side = curve(results, "side", sampling, mode)
             ratios = [

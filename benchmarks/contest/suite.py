@@ -68,19 +68,23 @@ class Settings:
         return replace(task, **changes)
 
 
-def run_suite(settings: Settings, start=Process) -> dict:
+def run_suite(settings: Settings, start=Process, save=lambda results: None) -> dict:
     """Measure everything; the result is what `benchmark.json` holds.
 
     Args:
         settings: What to measure.
         start: Function of a framework's name that starts a measuring process.
+        save: Called with the results so far after each part.
     """
     present = tuple(name for name in settings.contestants if _installed(name))
     settings = replace(settings, contestants=present)
     results = {"machine": describe_machine(), "settings": asdict(settings)}
     results["load_before"] = _load()
     sections = _sections(settings)
-    progress = Progress(settings.rounds * sum(map(len, sections.values())))
+    turns = settings.rounds * sum(map(len, sections.values()))
+    if settings.extras:
+        turns += len(present) + len(SAMPLINGS)
+    progress = Progress(turns)
     with ExitStack() as stack:
         progress.say("starting one process for each contestant")
         processes = {name: stack.enter_context(start(CONTESTANTS[name][0])) for name in present}
@@ -90,9 +94,11 @@ def run_suite(settings: Settings, start=Process) -> dict:
         rates = _Rates(processes["matched"], settings.product_size)
         for name, tasks in sections.items():
             results[name] = alternate(processes, tasks, settings, progress, rates)
-        results["matrix_products"] = rates.best
+            results["matrix_products"] = rates.best
+            save(results)
     if settings.extras:
         results["memory"] = measure_memory(settings, progress, start)
+        save(results)
         results["covariance"] = measure_covariance(settings, progress, start)
     results["load_after"] = _load()
     progress.end()
@@ -113,11 +119,11 @@ def _sections(settings: Settings) -> dict[str, list[Task]]:
 
 
 def _by_side(settings: Settings, mode: str) -> list[Task]:
-    """Image sides, with as many pixels in a batch (or as near as a batch of one allows)."""
+    """Image sides; the larger the side, the smaller the batch, since memory ends."""
     tasks = []
     for name, side in product(SAMPLINGS, settings.sides):
         task = settings.task(name, mode, settings.nets[0])
-        batch = round(task.batch * (settings.side / side) ** 2)
+        batch = round(task.batch * settings.side / side)
         tasks.append(replace(task, side=side, batch=min(max(batch, 1), task.batch)))
     return tasks
 
@@ -183,6 +189,7 @@ def measure_memory(settings: Settings, progress: Progress, start=Process) -> dic
         with start(CONTESTANTS[name][0]) as process:
             process.ask("versions")
             found[name] = process.ask("memory", task=asdict(task))
+        progress.advance(f"{found[name]['per_image'] / 1e6:.4g} MB an image")
     return found
 
 
@@ -194,6 +201,8 @@ def measure_covariance(settings: Settings, progress: Progress, start=Process) ->
             task = settings.task(name, "forward", settings.nets[0])
             progress.say(f"covariance errors: {describe(task)}")
             found[name] = process.ask("covariance_errors", task=asdict(task))
+            worst = max(error for errors in found[name].values() for error in errors.values())
+            progress.advance(f"at most {worst:.2%}")
     return found
 
 

@@ -53,6 +53,6 @@ def random_affine(
             fill_mode="CONSTANT",
             fill_value=0.0,
         )
-        return moved + background
+        return tf.ensure_shape(moved, images.shape) + background
 
     return apply

@@ -1,5 +1,12 @@
 """Training recipe, evaluation over sizes, pictures and reports."""
 
+from gdn_keras.experiments.covariance import (
+    CovarianceErrors,
+    InvarianceErrors,
+    blob_images,
+    covariance_error,
+    invariance_error,
+)
 from gdn_keras.experiments.data import large_scale_loader
 from gdn_keras.experiments.evaluation import SizeResult, accuracy_by_size, evaluate_by_size
 from gdn_keras.experiments.job import Job, prepare, run
@@ -21,11 +28,15 @@ from gdn_keras.experiments.settings import Settings
 from gdn_keras.experiments.training import TrainingStopped
 
 __all__ = [
+    "CovarianceErrors",
+    "InvarianceErrors",
     "Job",
     "Settings",
     "SizeResult",
     "TrainingStopped",
     "accuracy_by_size",
+    "blob_images",
+    "covariance_error",
     "draw_confusion",
     "draw_generalization",
     "draw_receptive_fields",
@@ -33,6 +44,7 @@ __all__ = [
     "effective_training_scales",
     "evaluate_by_size",
     "first_layer_fields",
+    "invariance_error",
     "large_scale_loader",
     "prepare",
     "run",

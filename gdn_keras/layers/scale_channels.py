@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from gdn_keras.layers._base import check_image_shape
-from gdn_keras.layers._resampling import sample_transposed, swap_axes
+from gdn_keras.layers._engine import run_layers, run_plan
 from gdn_keras.layers.central_pixel import CentralPixel
 from gdn_keras.layers.gaussian_derivative import GaussianDerivative
 from gdn_keras.layers.gaussian_smoothing import GaussianSmoothing
@@ -109,6 +109,7 @@ class ScaleChannels(keras.layers.Layer):
             )
         if not self.network.built:
             self.network.build((None, None, None, input_shape[-1]))
+        self._image_shape = tuple(input_shape[1:])
         self.built = True
 
     def call(self, inputs, training=None):
@@ -118,88 +119,15 @@ class ScaleChannels(keras.layers.Layer):
     def channels(self, inputs, training=None):
         """The stack of scale channels, [batch, scale channels, ...], before pooling."""
         inputs = ops.cast(inputs, self.compute_dtype)
-        shape = inputs.shape[1:3]
-        if None in tuple(shape):
-            stack = self._run_layers(inputs, training)
+        if None in tuple(inputs.shape[1:3]) and None not in self._image_shape:
+            # Input pipelines lose static shapes; what the layer was built for is known all the
+            # same. With the batch size spelt out, another size is an error and not a mix-up.
+            inputs = ops.reshape(inputs, (ops.shape(inputs)[0], *self._image_shape))
+        if None in tuple(inputs.shape[1:3]):
+            stack = run_layers(self.network, self.scales, inputs, training)
         else:
-            stack = self._run_plan(inputs, self.plan(shape), training)
+            stack = run_plan(self.network, self.plan(inputs.shape[1:3]), inputs, training)
         return ops.transpose(stack, (1, 0, *range(2, len(stack.shape))))
-
-    def _run_layers(self, inputs, training):
-        """Dense channels on images of unknown size, layer by layer on all pixels."""
-        states = [inputs] * len(self.scales)
-        for layer in self.network.layers:
-            if isinstance(layer, GaussianDerivative):
-                states = [
-                    layer(x, scale=scale) for x, scale in zip(states, self.scales, strict=True)
-                ]
-            elif isinstance(layer, ScaleBatchNormalization):
-                states = layer(states, training=training)
-            else:
-                states = [_call(layer, x, training) for x in states]
-        return ops.stack(states)
-
-    def _run_plan(self, inputs, groups, training):
-        """All channels on the grids of a plan, channels of equal grids as one batch."""
-        shares = [len(group.scales) / len(self.scales) for group in groups]
-        states = [inputs] * len(groups)
-        layers, k = list(self.network.layers), 0
-        while layers:
-            layer = layers.pop(0)
-            if isinstance(layer, GaussianDerivative):
-                affine = None
-                if not training and layers and isinstance(layers[0], ScaleBatchNormalization):
-                    affine = layers.pop(0).affine()
-                states = [
-                    self._derive(layer, k, x, group, affine)
-                    for x, group in zip(states, groups, strict=True)
-                ]
-                k += 1
-            elif isinstance(layer, ScaleBatchNormalization):
-                states = layer(states, training=training, weights=shares)
-            else:
-                states = [_call(layer, x, training) for x in states]
-        if len(states[0].shape) == 4:
-            states = [self._maps(x, group, k) for x, group in zip(states, groups, strict=True)]
-        return ops.concatenate(
-            [
-                ops.reshape(x, (len(group.scales), -1, *x.shape[1:]))
-                for x, group in zip(states, groups, strict=True)
-            ]
-        )
-
-    def _derive(self, layer, k, x, group, affine):
-        """Layer k on one group: smooth and sample, then one convolution.
-
-        Sampling swaps rows and columns: images are the right way round before layers 0, 2, ...
-        """
-        x = ops.cast(x, layer.compute_dtype)
-        operators = group.lifts if k == 0 else group.operators[k - 1 : k]
-        kernel, bias = layer.compose_kernel(operators[0].sigma), layer.bias
-        matrices = [(op.rows, op.columns) for op in operators]
-        if k % 2 == 0:
-            kernel = ops.transpose(kernel, (1, 0, 2, 3))
-        else:
-            matrices = [pair[::-1] for pair in matrices]
-        smoothed = ops.concatenate([sample_transposed(x, *pair) for pair in matrices])
-        if affine is not None:
-            factor, offset = affine
-            kernel = kernel * factor
-            bias = offset if bias is None else bias * factor + offset
-        return layer.combine(smoothed, kernel, bias)
-
-    def _maps(self, x, group, k):
-        """Feature maps on the image's pixels, rows and columns in order again."""
-        if k % 2 == 1:
-            x = swap_axes(x)
-        if group.outputs is None:
-            return x
-        size = ops.shape(x)[0] // len(group.outputs)
-        maps = [
-            sample_transposed(x[i * size : (i + 1) * size], op.rows, op.columns)
-            for i, op in enumerate(group.outputs)
-        ]
-        return swap_axes(ops.concatenate(maps))
 
     def compute_output_shape(self, input_shape):
         features = self.network.compute_output_shape((None, None, None, input_shape[-1]))[-1]
@@ -222,10 +150,6 @@ class ScaleChannels(keras.layers.Layer):
         config = dict(config)
         config["network"] = keras.saving.deserialize_keras_object(config["network"])
         return cls(**config)
-
-
-def _call(layer, x, training):
-    return layer(x, training=training) if layer._call_has_training_arg else layer(x)
 
 
 def _check_network(network, jets):

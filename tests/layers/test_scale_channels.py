@@ -10,6 +10,7 @@ from gdn_keras.layers import (
     ScaleBatchNormalization,
     ScaleChannels,
 )
+from gdn_keras.layers._engine import run_layers
 from tests.harness import run_layer_test
 
 SCALES = (0.8, 1.2, 2.0, 3.5)
@@ -76,7 +77,9 @@ def test_dense_plan_equals_the_layers_on_every_pixel(
     layer.build(x.shape)
     randomise(layer)
     planned = numpy(layer(x))
-    literal = numpy(ops.transpose(layer._run_layers(x, False), _batch_first(layer, x)))
+    literal = numpy(
+        ops.transpose(run_layers(layer.network, SCALES, x, False), _batch_first(layer, x))
+    )
     assert np.abs(planned - literal).max() < tolerance * np.abs(literal).max()
 
 
@@ -97,7 +100,7 @@ def test_dense_plan_has_the_gradients_of_the_layers(center):
     layer.build(x.shape)
     randomise(layer)
     gradients = []
-    for run in (layer.channels, lambda x: tf.stack(layer._run_layers(x, False))):
+    for run in (layer.channels, lambda x: tf.stack(run_layers(layer.network, SCALES, x, False))):
         with tf.GradientTape() as tape:
             tape.watch(x)
             loss = tf.reduce_sum(tf.sin(run(x)))
@@ -155,6 +158,21 @@ def test_folded_normalisation_is_exact(sampling):
             sublayer.trainable = False
     unfolded = numpy(layer(x, training=True))
     np.testing.assert_allclose(folded, unfolded, atol=1e-5 * np.abs(folded).max())
+
+
+def test_normalisation_after_an_activation_is_not_folded():
+    jets = [
+        GaussianDerivative(4, 1.0, activation="relu"),
+        ScaleBatchNormalization(),
+        GaussianDerivative(3, 1.25),
+        CentralPixel(),
+    ]
+    layer = ScaleChannels(keras.Sequential(jets), SCALES, None, "dense")
+    x = ops.convert_to_tensor(images((20, 20, 1)))
+    layer.build(x.shape)
+    randomise(layer)
+    literal = numpy(ops.transpose(run_layers(layer.network, SCALES, x, False), (1, 0, 2)))
+    np.testing.assert_allclose(numpy(layer(x)), literal, atol=1e-4 * np.abs(literal).max())
 
 
 def test_channels_stack_and_pooling():
@@ -226,3 +244,16 @@ def test_matched_needs_a_known_size():
 def test_bad_shapes(shape):
     with pytest.raises(ValueError, match="Received: input_shape="):
         ScaleChannels(make_network(), SCALES).build(shape)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="uses tf.function")
+def test_matched_stays_matched_where_a_pipeline_loses_the_static_shape():
+    import tensorflow as tf
+
+    layer = ScaleChannels(make_network(), SCALES)
+    x = images((24, 31, 1))
+    expected = numpy(layer(x))
+    unknown = tf.function(layer, input_signature=[tf.TensorSpec((None, None, None, 1))])
+    np.testing.assert_allclose(unknown(x), expected, atol=1e-5)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        unknown(images((12, 31, 1)))
