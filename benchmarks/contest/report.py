@@ -128,8 +128,9 @@ def _covariance(results: dict) -> str:
             lines.append(f"| {sampling}, image × {factor} | " + " | ".join(cells) + " |")
     lines += [
         "",
-        "Relative difference of the logits between matching scale channels, of an image and of "
-        "the same image rescaled; random weights, statistics of the normalisation from digits.",
+        "Relative difference of the logits (less their constant) between matching scale channels, "
+        "of an image and of the same image rescaled; random weights, statistics of the "
+        "normalisation from digits.",
     ]
     return "\n".join(lines)
 
