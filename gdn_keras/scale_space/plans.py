@@ -154,8 +154,8 @@ def _matched_grids(size: int, scale: float, geometry: Geometry) -> list[_Layer]:
     layers = []
     for k in range(len(geometry.sigmas)):
         step = geometry.sigmas[k] / geometry.density
-        # The cell around the last point just reaches the image's edge.
-        to_edge = max(0, math.ceil(size / scale / (2 * step) - 0.5 - 1e-6))
+        # The last point lies inside the image, at most a step from its edge.
+        to_edge = max(0, math.ceil(size / scale / (2 * step) - 1 - 1e-6))
         half = min(to_edge, _cone_radius(k, step, geometry)) if geometry.center else to_edge
         layers.append(_Layer(Grid(2 * half + 1, step), cut=half < to_edge))
     return layers

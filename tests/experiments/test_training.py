@@ -76,6 +76,15 @@ def test_it_learned(finished, tiny):
     assert history[-1]["learning_rate"] == pytest.approx(tiny.final_learning_rate)
 
 
+@pytest.fixture
+def heard_interrupts():
+    """Ctrl-C as in a terminal; shells start background jobs with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard_interrupts")
 def test_ctrl_c_ends_cleanly_with_the_last_epoch(tiny, tmp_path, monkeypatch):
     begin = Progress.on_epoch_begin
 

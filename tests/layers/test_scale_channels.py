@@ -52,7 +52,9 @@ def test_harness(tmp_path, sampling, center, pooling):
     channels = () if pooling else (4,)
     run_layer_test(
         tmp_path,
-        lambda **kw: ScaleChannels(make_network(center), SCALES, pooling, sampling, **kw),
+        lambda dtype=None: ScaleChannels(
+            make_network(center, dtype=dtype), SCALES, pooling, sampling, dtype=dtype
+        ),
         shape,
         (2, *channels, *space, 3),
         (10, 4),
