@@ -18,8 +18,9 @@ class CovarianceErrors:
     Attributes:
         factor: S, by which the image was rescaled.
         scales: sigma_0 of the finer channel of each matching pair (sigma_0, S sigma_0).
-        layers: ||F'_k(S sigma_0) - F_k(sigma_0)|| / ||F_k(sigma_0)||, [layers, pairs]; the norms
-            are over images and feature channels.
+        layers: ||F'_k(S sigma_0) - F_k(sigma_0)|| / ||F_k(sigma_0) - F_k(0)||, [layers, pairs];
+            the norms are over images and feature channels, and F_k(0), the response to an empty
+            image, keeps offsets from making errors look small.
     """
 
     factor: float
@@ -76,20 +77,19 @@ def covariance_error(
     # Synthetic images are made for each pair; given ones serve them all.
     count = len(originals) // len(pairs) if images is None else None
 
-    before, after = (
-        [stack.predict(batch, verbose=0) for stack in _layer_models(network)]
-        for network, batch in (
-            (model, originals),
-            (retarget(model, (*rescaled.shape[1:3], rescaled.shape[3])), rescaled),
+    originals = np.concatenate([originals, np.zeros_like(originals[:1])])
+    other = retarget(model, rescaled.shape[1:])
+    errors = []
+    for stack, other_stack in zip(_layer_models(model), _layer_models(other), strict=True):
+        *before, empty = stack.predict(originals, verbose=0)
+        before, after = np.stack(before), other_stack.predict(rescaled, verbose=0)
+        errors.append(
+            [
+                np.linalg.norm(_share(after, p, count)[:, j] - _share(before, p, count)[:, i])
+                / np.linalg.norm(_share(before, p, count)[:, i] - empty[i])
+                for p, (i, j) in enumerate(pairs)
+            ]
         )
-    )
-    errors = [
-        [
-            _relative(_share(b, p, count)[:, j], _share(a, p, count)[:, i])
-            for p, (i, j) in enumerate(pairs)
-        ]
-        for a, b in zip(before, after, strict=True)
-    ]
     return CovarianceErrors(factor, scales, np.array(errors))
 
 
@@ -104,7 +104,7 @@ def invariance_error(
     pairs = _matching_pairs(channels.scales, factor)
     middle = [channels.scales[pairs[len(pairs) // 2][0]]]
     originals, rescaled = _image_pairs(model, factor, images, middle)
-    other = retarget(model, (*rescaled.shape[1:3], rescaled.shape[3]))
+    other = retarget(model, rescaled.shape[1:])
     before, after = model.predict(originals, verbose=0), other.predict(rescaled, verbose=0)
     errors = np.abs(after - before) / np.sqrt(np.mean(before**2))
     fine, coarse = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
@@ -190,7 +190,3 @@ def _layer_models(model: keras.Model):
 def _share(stack, pair, count):
     """The images that were made for a pair, or all of them."""
     return stack if count is None else stack[pair * count : (pair + 1) * count]
-
-
-def _relative(value, reference):
-    return np.linalg.norm(value - reference) / np.linalg.norm(reference)

@@ -48,8 +48,10 @@ def test_equals_the_equation(boundary, order, shape, sigma):
     by_matrices = ops.convert_to_numpy(layer(x.astype("float32")))
     model = keras.Sequential([keras.Input((None, None, shape[-1])), layer])
     by_convolutions = model.predict(x.astype("float32"), verbose=0)
+    # Third differences times sigma^3 cancel more digits of float32.
+    tolerance = 1e-5 if order <= 2 else 5e-5
     for computed in (by_matrices, by_convolutions):
-        assert np.abs(computed - expected).max() < 1e-5 * np.abs(expected).max()
+        assert np.abs(computed - expected).max() < tolerance * np.abs(expected).max()
 
 
 def test_scale_argument_uses_the_same_weights_at_another_sigma():
