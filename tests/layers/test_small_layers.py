@@ -22,8 +22,9 @@ def numpy(x):
 
 @pytest.mark.parametrize("sigma", [0.0, 1.3])
 def test_smoothing_harness(tmp_path, sigma):
-    make = lambda **kw: GaussianSmoothing(sigma, **kw)  # noqa: E731
-    run_layer_test(tmp_path, make, (2, 9, 12, 3), (2, 9, 12, 3), (0, 0))
+    run_layer_test(
+        tmp_path, lambda **kw: GaussianSmoothing(sigma, **kw), (2, 9, 12, 3), (2, 9, 12, 3), (0, 0)
+    )
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
@@ -56,8 +57,14 @@ def test_central_pixel_values():
 
 @pytest.mark.parametrize("pooling", ["max", "average", "logsumexp"])
 def test_pooling_harness(tmp_path, pooling):
-    make = lambda **kw: ScalePooling(pooling, **kw)  # noqa: E731
-    run_layer_test(tmp_path, make, (2, 4, 6), (2, 6), (0, 0), unknown_size=False)
+    run_layer_test(
+        tmp_path,
+        lambda **kw: ScalePooling(pooling, **kw),
+        (2, 4, 6),
+        (2, 6),
+        (0, 0),
+        unknown_size=False,
+    )
 
 
 def test_pooling_values():
@@ -76,8 +83,9 @@ def test_pooling_bad_input():
 
 
 def test_normalization_harness(tmp_path):
-    make = lambda **kw: ScaleBatchNormalization(**kw)  # noqa: E731
-    run_layer_test(tmp_path, make, (6, 5, 5, 3), (6, 5, 5, 3), (2, 2))
+    run_layer_test(
+        tmp_path, lambda **kw: ScaleBatchNormalization(**kw), (6, 5, 5, 3), (6, 5, 5, 3), (2, 2)
+    )
 
 
 def test_normalization_statistics_weigh_channels_equally():
