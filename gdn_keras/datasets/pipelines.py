@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-# Batches made ahead of the step that wants them. Enough to hide their making; tf.data's own choice
-# was seen to run thousands of batches ahead of a slow step, at gigabytes of memory.
+# Batches made ahead of the step that wants them: enough to hide their making, few enough that the
+# pipeline does not compete with the step for the cores.
 _AHEAD = 4
 
 
