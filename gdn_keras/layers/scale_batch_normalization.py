@@ -13,7 +13,8 @@ class ScaleBatchNormalization(keras.layers.Layer):
     Mean and variance are taken jointly over the scale channels, each weighted equally however
     many points it has, and the moving averages are updated once a step. All channels thus stay
     the same function of their input, in training as in inference, and scale covariance holds.
-    For a single tensor it is ordinary batch normalisation over all axes but the last.
+    For a single tensor it is ordinary batch normalisation over all axes but the last. Where a batch
+    is shared out over devices, the statistics are those of the whole batch.
 
     Example:
 
@@ -149,6 +150,7 @@ class ScaleBatchNormalization(keras.layers.Layer):
             axes = list(range(len(x.shape) - 1))
             mean = mean + weight * ops.mean(x, axis=axes)
             square = square + weight * ops.mean(ops.square(x), axis=axes)
+        mean, square = _over_replicas(mean, square, ops.shape(tensors[0])[0])
         return mean, ops.maximum(square - ops.square(mean), 0.0)
 
     def compute_output_shape(self, input_shape):
@@ -172,6 +174,26 @@ class ScaleBatchNormalization(keras.layers.Layer):
             "beta_constraint": keras.constraints.serialize(self.beta_constraint),
             "gamma_constraint": keras.constraints.serialize(self.gamma_constraint),
         }
+
+
+def _over_replicas(mean, square, count):
+    """Means over the batches of all replicas of `tf.distribute`, given those over this one's.
+
+    Other backends need nothing of the kind: JAX's arrays are global.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return mean, square
+    import tensorflow as tf
+
+    replica = tf.distribute.get_replica_context()
+    if replica is None or replica.num_replicas_in_sync == 1:
+        return mean, square
+    count = ops.cast(count, mean.dtype)
+    sums = ops.stack([mean * count, square * count, ops.ones_like(mean) * count])
+    # The mean over a replica that got no image is not a number.
+    sums = ops.where(count > 0, sums, 0.0)
+    mean, square, count = ops.unstack(replica.all_reduce(tf.distribute.ReduceOp.SUM, sums))
+    return mean / count, square / count
 
 
 def _as_list(value, is_shape=False):
