@@ -1,0 +1,178 @@
+"""Searches the widths of a network's layers with KerasTuner, for accuracy at all sizes.
+
+    python examples/tune_channels.py
+
+No network, no GPU, nothing to prepare: 24 trials, the paper's two networks among them, in 15 to 20
+minutes on 2 cores. Each is trained for a short while on 1 500 digits of size 1 and validated at
+sizes from 1/2 to 4. Everything is in runs/tune, with report.md as its first page: the best trials,
+a picture of accuracy against cost, and a SavedModel of the best one for examples/predict.py.
+
+More of them, each after `python examples/tune_channels.py`:
+
+    --max-parameters 10000 --output runs/small          small networks only
+    --tuner bayesian --trials 40 --output runs/bayesian learns from the trials before
+    --scale-ratio 1.25 --layers 5 --output runs/widths  widths alone
+
+In several processes, on one machine or on many with a common folder: the same command once with
+KERASTUNER_TUNER_ID=chief, and with tuner0, tuner1, … for the workers, all of them with the chief's
+KERASTUNER_ORACLE_IP and KERASTUNER_ORACLE_PORT. The chief trains nothing; it writes the results.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+FILES = {
+    "report.md": "one page with everything on it",
+    "pictures/pareto.png": "accuracy against parameters and multiply-adds",
+    "trials.csv": "all trials, best first (trials.json: with the settings)",
+    "rejected.csv": "candidates over budget, and what they would have cost",
+    "model.keras": "the best network",
+    "saved_model": "the same for TensorFlow alone, as examples/predict.py takes it",
+    "trials": "KerasTuner's own files",
+}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The flags; those that training has too mean the same as there."""
+    flags = argparse.ArgumentParser(
+        description=__doc__,
+        usage="%(prog)s [flags]",
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, 30, width=100),
+        epilog="A search that was stopped goes on when the same command is given again.",
+    )
+    flags.add_argument("--output", metavar="FOLDER", default="runs/tune", help="(runs/tune)")
+
+    group = flags.add_argument_group("search").add_argument
+    group("--tuner", choices=("random", "hyperband", "bayesian"), default="random")
+    group("--trials", type=int, default=24, metavar="N", help="(24)")
+    group("--max-parameters", type=count, default=40_000, metavar="N", help="trainable (40000)")
+    group("--max-multiply-adds", type=count, default=120e6, metavar="N", help="an image (120e6)")
+    group("--seed", type=int, default=0, metavar="N", help="of candidates and training (0)")
+
+    group = flags.add_argument_group("space: one value, or several to choose from").add_argument
+    rungs = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
+    group("--widths", type=int, nargs="*", default=rungs, metavar="N", help="(4 … 96)")
+    group("--layers", type=int, nargs="*", default=(3, 4, 5, 6), metavar="N", help="(3 4 5 6)")
+    ratios = (1.15, 1.25, 1.4)
+    group(
+        "--scale-ratio", type=float, nargs="*", default=ratios, metavar="R", help="(1.15 1.25 1.4)"
+    )
+    group("--pooling", nargs="*", default=["max"], metavar="NAME", help="(max)")
+    group("--learning-rate", type=float, nargs="*", default=[0.01], metavar="RATE", help="(0.01)")
+    group("--any-order", action="store_true", help="let layers be narrower than those before")
+
+    group = flags.add_argument_group("data").add_argument
+    group("--data", choices=("embedded", "mnist", "tfds"), help="as for training (embedded)")
+    group("--mnist-dir", metavar="FOLDER", help="folder of the MNIST files")
+    group("--digits", type=int, default=1500, metavar="N", help="training digits (1500)")
+    group("--validation-digits", type=int, metavar="N", help="for each size (all)")
+    group("--validation-sizes", type=float, nargs="*", metavar="SIZE", help="(0.5 … 4, by √2)")
+    group("--test-digits", type=int, metavar="N", help="for the best network (all)")
+    group("--test-sizes", type=float, nargs="*", metavar="SIZE", help="of the best network (17)")
+    group("--train-size", type=float, nargs="+", default=[1.0], metavar="SIZE", help="(1)")
+
+    group = flags.add_argument_group("training").add_argument
+    group("--epochs", type=int, default=4, metavar="N", help="(4)")
+    group("--batch-size", type=int, default=50, metavar="N", help="(50)")
+    group("--augment", action="store_true", help="rotate, shear and shift training images")
+    geometry = ("LOW", "HIGH", "N")
+    group("--scales", type=float, nargs=3, metavar=geometry, help="scale channels (0.7071 8 8)")
+    group("--train-scales", type=float, nargs=3, metavar=geometry, help="(0.7071 2.8284 5)")
+    group("--frame", type=int, default=112, metavar="PIXELS", help="(112)")
+    group("--train-frame", type=int, default=56, metavar="PIXELS", help="(56)")
+    return flags
+
+
+def count(text: str) -> int:
+    """A whole number that may be written as 1e6."""
+    return int(float(text))
+
+
+def search_of(options: argparse.Namespace):
+    """The search that the flags ask for."""
+    import dataclasses
+
+    from gdn_keras.datasets import TEST_SIZES
+    from gdn_keras.experiments.command_line import _scales
+    from gdn_keras.presets import PAPER_SCALES
+    from gdn_keras.search import Search
+    from gdn_keras.tuning import SEARCH_SETTINGS, VALIDATION_SIZES, Budget, Space
+
+    settings = dataclasses.replace(
+        SEARCH_SETTINGS,
+        scales=_scales(options.scales) or PAPER_SCALES,
+        train_scales=_scales(options.train_scales) or SEARCH_SETTINGS.train_scales,
+        train_sizes=options.train_size,
+        test_sizes=TEST_SIZES if options.test_sizes is None else options.test_sizes,
+        frame=options.frame,
+        train_frame=options.train_frame,
+        data=options.data or ("mnist" if options.mnist_dir else "embedded"),
+        data_dir=options.mnist_dir,
+        digits=options.digits,
+        test_digits=options.test_digits,
+        augment=options.augment,
+        epochs=options.epochs,
+        batch_size=options.batch_size,
+        seed=options.seed,
+    )
+    space = Space(
+        widths=options.widths,
+        layers=options.layers,
+        scale_ratio=options.scale_ratio,
+        pooling=options.pooling,
+        learning_rate=options.learning_rate,
+        non_decreasing=not options.any_order,
+    )
+    sizes = options.validation_sizes
+    return Search(
+        tuner=options.tuner,
+        trials=options.trials,
+        space=space,
+        budget=Budget(options.max_parameters, options.max_multiply_adds),
+        settings=settings,
+        validation_sizes=VALIDATION_SIZES if sizes is None else tuple(sizes),
+        validation_digits=options.validation_digits,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parses, runs and prints; the exit code is that of examples/train_large_scale.py."""
+    options = parser().parse_args(arguments)
+    try:
+        from gdn_keras.experiments.training import TrainingStopped
+        from gdn_keras.search import baseline_answers, prepare, role, run, summary
+
+        job = prepare(search_of(options), options.output)
+    except (ValueError, OSError, ImportError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    name = {"alone": ""}.get(role(), f" ({role()} {os.environ.get('KERASTUNER_TUNER_ID')})")
+    print(f"{job.folder}: {options.tuner} search, {options.trials} trials{name}.", flush=True)
+    began = time.monotonic()
+    try:
+        results = run(job)
+    except TrainingStopped as stop:
+        print(f"\n{stop}", file=sys.stderr)
+        return 130 if stop.interrupted else 1
+    except OSError as error:
+        print(f"\nerror: {error}", file=sys.stderr)
+        return 1
+    if results:
+        minutes, seconds = divmod(round(time.monotonic() - began), 60)
+        print("", summary(job, results), *baseline_answers(results), sep="\n")
+        print(f"({minutes} min {seconds} s)\n")
+        for file, content in FILES.items():
+            if (job.folder / file).exists():
+                print(f"  {job.folder / file}: {content}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
