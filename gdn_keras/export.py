@@ -5,12 +5,9 @@ here, and everything else that does not depend on the images is a constant as we
 imported when it is needed; nothing else in the package depends on this module.
 """
 
-import contextlib
 import math
 import os
-import tempfile
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import keras
@@ -21,6 +18,7 @@ from gdn_keras.datasets.separable import GAIN, MIDPOINT, PEAK
 from gdn_keras.datasets.transform import rescale_images
 from gdn_keras.models.surgery import retarget, scale_channels_of
 from gdn_keras.scale_space.validation import check_positive
+from gdn_keras.whole_files import replacing
 
 # What an export may differ from the Keras model, in units of the largest logit or of 1.
 TOLERANCE = 1e-4
@@ -95,11 +93,27 @@ def export_saved_model(
     else:
         raise ValueError("`reference_images` need a `training_size`. Received: training_size=None")
     module, signatures = _endpoints(frozen, scales, unit)
-    with _written_whole(path) as temporary:
-        tf.saved_model.save(module, str(temporary), signatures)
+    with replacing(path) as temporary:
+        try:
+            tf.saved_model.save(module, str(temporary), signatures)
+        except tf.errors.OpError as error:  # such as a full disk
+            raise OSError(f"{path} cannot be written: {error.message}") from error
         served = tf.saved_model.load(str(temporary)).signatures["serve"]
         _check_equal(model, lambda x: served(images=tf.constant(x))["logits"], "SavedModel")
     return path
+
+
+def is_export_of(model: keras.Model, path: str | os.PathLike) -> bool:
+    """Whether there is a SavedModel at `path` that loads and gives the logits of `model`."""
+    import tensorflow as tf
+
+    model = _in_float32(model)
+    try:
+        served = tf.saved_model.load(os.fspath(path)).signatures["serve"]
+        _check_equal(model, lambda x: served(images=tf.constant(x))["logits"], "SavedModel")
+    except Exception:  # damaged files fail in many ways
+        return False
+    return True
 
 
 def export_onnx(model: keras.Model, path: str | os.PathLike) -> Path:
@@ -133,7 +147,7 @@ def export_onnx(model: keras.Model, path: str | os.PathLike) -> Path:
         tensors_to_rename={**inputs, **outputs},
         opset=17,
     )
-    with _written_whole(path) as temporary:
+    with replacing(path) as temporary:
         temporary.write_bytes(proto.SerializeToString())
         session = onnxruntime.InferenceSession(temporary, providers=["CPUExecutionProvider"])
         _check_equal(model, lambda x: session.run(["logits"], {"images": x})[0], "ONNX file")
@@ -159,7 +173,7 @@ def export_litert(model: keras.Model, path: str | os.PathLike) -> Path:
     model, path = _in_float32(model), _check_file(path)
     module, function = _plain_function(_freeze(model))
     content = tf.lite.TFLiteConverter.from_concrete_functions([function], module).convert()
-    with _written_whole(path) as temporary:
+    with replacing(path) as temporary:
         temporary.write_bytes(content)
         _check_equal(model, _litert_runner(temporary), "LiteRT file")
     return path
@@ -398,6 +412,7 @@ def _check_equal(model, run, what: str) -> None:
 def _check_folder(path, overwrite: bool) -> Path:
     path = Path(path).expanduser()
     if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
         return path
     if not path.is_dir() or {file.name for file in path.iterdir()} - _SAVED_MODEL_FILES:
         raise FileExistsError(f"{path} exists and is not just a SavedModel. Choose another `path`.")
@@ -410,22 +425,5 @@ def _check_file(path) -> Path:
     path = Path(path).expanduser()
     if path.is_dir():
         raise IsADirectoryError(f"`path` must be a file. Received: the folder {path}")
-    return path
-
-
-@contextlib.contextmanager
-def _written_whole(path: Path) -> Iterator[Path]:
-    """A path beside `path` for a file or folder that takes its place if all goes well."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
-        new, old = Path(folder, path.name), Path(folder, "old")
-        yield new
-        if not path.is_dir():
-            os.replace(new, path)
-            return
-        os.rename(path, old)  # a folder with files in it cannot be replaced in one step
-        try:
-            os.rename(new, path)
-        except BaseException:
-            os.rename(old, path)
-            raise
+    return path

@@ -1,19 +1,17 @@
 """Large arrays made once and then mapped from disk, whole or not at all."""
 
-import contextlib
 import errno
 import os
 import shutil
 import sys
-import tempfile
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
+from gdn_keras.whole_files import remove_leftovers, replacing
+
 ENVIRONMENT_VARIABLE = "GDN_KERAS_CACHE"
-_ABANDONED_AFTER = 24 * 3600  # seconds after which a temporary file belongs to no living build
 
 
 def cache_directory(directory: str | os.PathLike | None = None) -> Path:
@@ -25,7 +23,7 @@ def cache_directory(directory: str | os.PathLike | None = None) -> Path:
 def open_array(file: Path, shape: tuple[int, ...], dtype: str) -> np.ndarray | None:
     """Maps a whole array of this shape and type from `file`, or returns `None`."""
     try:
-        array = np.load(file, mmap_mode="r", allow_pickle=False)
+        array = np.lib.format.open_memmap(file, mode="r")
     except (OSError, ValueError, EOFError):
         return None
     whole = file.stat().st_size == array.offset + array.nbytes
@@ -41,22 +39,13 @@ def write_array(
     write the same file at once; each has a temporary file of its own, and the last to end wins.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(file)
+    remove_leftovers(file)
     _require_space(file.parent, int(np.prod(shape)) * np.dtype(dtype).itemsize)
     header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name}.", suffix=".part")
-    try:
-        with open(handle, "wb") as stream:
-            np.lib.format.write_array_header_2_0(stream, header)
-            for chunk in chunks:
-                stream.write(np.ascontiguousarray(chunk, dtype))
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, file)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    with replacing(file) as temporary, open(temporary, "wb") as stream:
+        np.lib.format.write_array_header_2_0(stream, header)
+        for chunk in chunks:
+            stream.write(np.ascontiguousarray(chunk, dtype))
 
 
 def with_progress(steps: Iterable, total: int, title: str) -> Iterator:
@@ -79,11 +68,3 @@ def _require_space(directory: Path, needed: int) -> None:
             f"`cache_dir`, set {ENVIRONMENT_VARIABLE}, or ask for fewer images with `count`",
             str(directory),
         )
-
-
-def _remove_abandoned(file: Path) -> None:
-    """A killed process cannot remove its temporary file; the next build does."""
-    for part in file.parent.glob(f"{file.name}.*.part"):
-        with contextlib.suppress(OSError):
-            if time.time() - part.stat().st_mtime > _ABANDONED_AFTER:
-                part.unlink()

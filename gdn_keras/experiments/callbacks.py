@@ -9,7 +9,15 @@ from pathlib import Path
 
 import keras
 
-from gdn_keras.experiments.run_folder import BEST, HISTORY, LAST, save_model, write_text
+from gdn_keras.experiments.run_folder import (
+    BEST,
+    HISTORY,
+    LAST,
+    is_whole,
+    read_epochs,
+    save_model,
+    write_text,
+)
 
 _CHECK_EVERY = 20  # steps; looking at the loss makes a GPU wait
 
@@ -23,7 +31,8 @@ class Checkpoints(keras.callbacks.Callback):
 
     `keras.callbacks.BackupAndRestore` writes into the file that it would restore from, and the
     epoch into a second one: a kill at that moment loses both. Here each epoch replaces last.keras,
-    weights and optimiser together, in one step, and the optimiser's count of steps tells the epoch.
+    weights, optimiser and the number of epochs together, in one step. The best epoch is kept in the
+    same way, and stands in for a last.keras that was damaged.
 
     Args:
         folder: The folder of the run.
@@ -34,17 +43,33 @@ class Checkpoints(keras.callbacks.Callback):
         super().__init__()
         self.folder, self.steps = folder, steps
         self.rows: list[dict[str, float]] = []
+        self.kept: dict[str, float] | None = None  # the row of last.keras
 
     def restore(self, model: keras.Model) -> int:
-        """Puts `model` (compiled) into the state of last.keras; the number of epochs done."""
-        file = self.folder / LAST
-        if not file.exists():
+        """Puts `model` (compiled) into the state of last.keras; the number of epochs done.
+
+        Raises:
+            OSError: If there are checkpoints and all are damaged.
+        """
+        files = [file for file in (self.folder / LAST, self.folder / BEST) if file.exists()]
+        if not files:
             return 0
-        model.optimizer.build(model.trainable_variables)
+        file = next(filter(is_whole, files), None)
+        if file is None:
+            raise OSError(
+                f"{files[0]} is damaged, and there is no other checkpoint to go on from. Put a "
+                "copy of it back, or remove it to begin anew."
+            )
+        if file != files[0]:
+            print(f"{files[0]} is damaged; {file} takes its place.", flush=True)
+        if not model.optimizer.built:
+            model.optimizer.build(model.trainable_variables)
         model.load_weights(file)
-        epochs = int(model.optimizer.iterations.numpy()) // self.steps
-        # The history is written first; a kill in between leaves one row too many.
-        self.rows = read_history(self.folder)[:epochs]
+        epochs = read_epochs(file)
+        if epochs is None:  # written before checkpoints told it
+            epochs = int(model.optimizer.iterations.numpy()) // self.steps
+        self.rows = read_history(self.folder, epochs)
+        self.kept = self.rows[-1] if self.rows else None
         return epochs
 
     def on_epoch_end(self, epoch, logs=None):
@@ -54,8 +79,9 @@ class Checkpoints(keras.callbacks.Callback):
         self.rows.append(row)
         write_history(self.folder, self.rows)
         if row["val_accuracy"] > max(earlier, default=-1):
-            save_model(self.model, self.folder / BEST)
-        save_model(self.model, self.folder / LAST)
+            save_model(self.model, self.folder / BEST, epoch + 1)
+        save_model(self.model, self.folder / LAST, epoch + 1)
+        self.kept = row
 
 
 class StopWhenNotFinite(keras.callbacks.Callback):
@@ -140,11 +166,28 @@ def write_history(folder: Path, rows: list[dict[str, float]]) -> None:
     write_text(folder / HISTORY, text.getvalue())
 
 
-def read_history(folder: Path) -> list[dict[str, float]]:
-    """history.csv as it was written."""
+def read_history(folder: Path, epochs: int | None = None) -> list[dict[str, float]]:
+    """history.csv as it was written.
+
+    Args:
+        epochs: How many epochs there are, where it is known. A kill leaves one row too many, since
+            the history is written before the checkpoint.
+
+    Raises:
+        OSError: If it is damaged.
+    """
     file = folder / HISTORY
     if not file.exists():
         return []
-    with open(file, newline="") as stream:
-        rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(stream)]
-    return [{**row, "epoch": int(row["epoch"])} for row in rows]
+    try:
+        text = file.read_text()
+        rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(io.StringIO(text))]
+        rows = [{**row, "epoch": int(row["epoch"])} for row in rows]
+        if not text.endswith("\n") or rows[-1]["epoch"] < (epochs or 1):
+            raise ValueError("its end is missing")
+    except (ValueError, TypeError, LookupError) as error:
+        raise OSError(
+            f"{file} is damaged ({error}). Put a copy of it back, or remove it to go on without "
+            "the history so far."
+        ) from error
+    return rows if epochs is None else [row for row in rows if row["epoch"] <= epochs]

@@ -20,9 +20,9 @@ from gdn_keras.experiments.run_folder import (
     REPORT,
     RESULTS,
     SAVED_MODEL,
+    is_whole,
     open_run,
     read_results,
-    write_folder,
     write_text,
 )
 from gdn_keras.experiments.selection import effective_training_scales, selection_slope
@@ -83,23 +83,41 @@ def run(job: Job) -> dict:
         TrainingStopped: By Ctrl-C or a non-finite loss; the message says how to go on.
     """
     folder, settings = job.folder, job.settings
-    if (folder / MODEL).exists():
+    if is_whole(folder / MODEL):
         model = keras.saving.load_model(folder / MODEL, compile=False)
     else:
         model = train_network(settings, job.data, folder)
     try:
-        if not (folder / RESULTS).exists():
+        if not _has_results(folder):
             _evaluate(job, model)
-        if not (folder / SAVED_MODEL).exists():
+        if not _has_export(folder, model):
             _export(model, settings, folder / SAVED_MODEL)
         write_report(folder, job.compare)
     except KeyboardInterrupt:
-        raise TrainingStopped(
-            f"Stopped. The trained network is in {folder / MODEL}; the same command goes on with "
-            "what comes after the training.",
-            interrupted=True,
-        ) from None
+        raise TrainingStopped(f"Stopped. {_how_to_go_on(folder)}", interrupted=True) from None
+    except OSError as error:
+        raise TrainingStopped(f"Stopped: {error}. {_how_to_go_on(folder)}") from error
     return read_results(folder)
+
+
+def _how_to_go_on(folder: Path) -> str:
+    return (
+        f"The trained network is in {folder / MODEL}; the same command goes on with what comes "
+        "after the training."
+    )
+
+
+def _has_results(folder: Path) -> bool:
+    try:
+        return bool(read_results(folder))
+    except ValueError:
+        return False
+
+
+def _has_export(folder: Path, model: keras.Model) -> bool:
+    from gdn_keras.export import is_export_of
+
+    return (folder / SAVED_MODEL).exists() and is_export_of(model, folder / SAVED_MODEL)
 
 
 def _evaluate(job: Job, model: keras.Model) -> None:
@@ -143,7 +161,7 @@ def _export(model: keras.Model, settings: Settings, folder: Path) -> None:
     from gdn_keras.export import export_saved_model
 
     size = settings.train_sizes[0] if len(settings.train_sizes) == 1 else None
-    write_folder(folder, lambda path: export_saved_model(model, path, training_size=size))
+    export_saved_model(model, folder, training_size=size)
 
 
 def _say(result: SizeResult) -> None:

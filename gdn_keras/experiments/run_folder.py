@@ -1,16 +1,16 @@
 """The folder of a run: every file whole or not there, and one run only."""
 
-import contextlib
 import json
 import os
-import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+import zipfile
+import zlib
 from pathlib import Path
 
 import keras
 
 from gdn_keras.experiments.settings import Settings
+from gdn_keras.whole_files import replacing
 
 SETTINGS = "settings.json"
 LAST = "last.keras"
@@ -23,13 +23,14 @@ ACCURACY = "accuracy.csv"
 RESULTS = "accuracy.json"
 PICTURES = "pictures"
 REPORT = "report.md"
+_EPOCHS = "epochs.json"  # in a checkpoint, beside what Keras writes there
 
 
 def open_run(settings: Settings, folder: str | os.PathLike) -> Path:
     """The folder of a run with these settings: a new one, or one that such a run was begun in.
 
     Raises:
-        ValueError: If the folder holds a run with other settings.
+        ValueError: If the folder holds a run with other settings, or files of nobody knows what.
         OSError: If it cannot be written to, or is not a folder.
     """
     folder = Path(folder).expanduser()
@@ -44,6 +45,7 @@ def open_run(settings: Settings, folder: str | os.PathLike) -> Path:
         ) from error
     known = read_settings(folder)
     if known is None:
+        _require_no_run(folder)
         write_text(folder / SETTINGS, json.dumps(settings.as_dict(), indent=2) + "\n")
         return folder
     wanted = settings.as_dict()
@@ -57,6 +59,17 @@ def open_run(settings: Settings, folder: str | os.PathLike) -> Path:
             "--output, or repeat the settings of that run to go on with it, or remove it."
         )
     return folder
+
+
+def _require_no_run(folder: Path) -> None:
+    """Files of the names that a run would write to are somebody's, if nothing says whose."""
+    names = (LAST, BEST, MODEL, SAVED_MODEL, HISTORY, ACCURACY, RESULTS, REPORT)
+    found = [name for name in names if (folder / name).exists()]
+    if found:
+        raise ValueError(
+            f"{folder} holds {', '.join(found)} but no {SETTINGS} that would tell what run they "
+            "belong to. Give another folder with --output."
+        )
 
 
 def read_settings(folder: Path) -> dict | None:
@@ -79,6 +92,10 @@ def read_results(folder: str | os.PathLike) -> dict:
         raise ValueError(
             f"{folder} holds no finished run: {file} is missing. Train there first."
         ) from error
+    except ValueError as error:
+        raise ValueError(
+            f"{folder} holds no finished run: {file} is damaged ({error}). Train there again."
+        ) from error
 
 
 def write_text(file: Path, text: str) -> None:
@@ -87,29 +104,27 @@ def write_text(file: Path, text: str) -> None:
         temporary.write_text(text)
 
 
-def save_model(model: keras.Model, file: Path) -> None:
-    """Writes a .keras file in one step."""
+def save_model(model: keras.Model, file: Path, epochs: int | None = None) -> None:
+    """Writes a .keras file in one step; with the number of epochs done, it is a checkpoint."""
     with replacing(file) as temporary:
         model.save(temporary)
+        if epochs is not None:
+            with zipfile.ZipFile(temporary, "a") as archive:
+                archive.writestr(_EPOCHS, json.dumps(epochs))
 
 
-def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
-    """Writes a folder by `write(path)`; it appears under its name when it is complete."""
-    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+def read_epochs(file: Path) -> int | None:
+    """The number of epochs done at a checkpoint, or `None` if it does not say."""
+    with zipfile.ZipFile(file) as archive:
+        return json.loads(archive.read(_EPOCHS)) if _EPOCHS in archive.namelist() else None
+
+
+def is_whole(file: Path) -> bool:
+    """Whether a .keras file is there, with every byte as it was written."""
+    if not file.exists():
+        return False
     try:
-        write(temporary / folder.name)
-        shutil.rmtree(folder, ignore_errors=True)
-        os.replace(temporary / folder.name, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def replacing(file: Path) -> Iterator[Path]:
-    """A temporary path of the same ending; on success it takes the place of `file`."""
-    temporary = file.with_name(f".{os.getpid()}-{file.name}")
-    try:
-        yield temporary
-        os.replace(temporary, file)
-    finally:
-        temporary.unlink(missing_ok=True)
+        with zipfile.ZipFile(file) as archive:
+            return archive.testzip() is None
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
+        return False  # RuntimeError: flags that say that it is encrypted

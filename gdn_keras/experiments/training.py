@@ -60,12 +60,16 @@ def compile_network(model: keras.Model, settings: Settings, steps: int) -> None:
     schedule = keras.optimizers.schedules.CosineDecay(
         settings.learning_rate, steps, alpha=settings.final_learning_rate / settings.learning_rate
     )
+    optimizer = keras.optimizers.Adam(schedule)
+    if settings.precision == "float16":
+        # Keras would wrap it by itself, but then not know it again when it loads the file.
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
     losses = {
         "binary": keras.losses.BinaryCrossentropy,
         "softmax": keras.losses.CategoricalCrossentropy,
     }
     model.compile(
-        optimizer=keras.optimizers.Adam(schedule),
+        optimizer=optimizer,
         loss=losses[settings.loss](from_logits=True),
         metrics=[keras.metrics.CategoricalAccuracy(name="accuracy")],
         jit_compile=settings.jit,
@@ -84,7 +88,7 @@ def train_network(settings: Settings, data: RunData, folder: Path) -> keras.Mode
         The trained network, for test images and with all scale channels; also in model.keras.
 
     Raises:
-        TrainingStopped: By Ctrl-C or a non-finite loss; a message for the user.
+        TrainingStopped: By Ctrl-C, a full disk or a non-finite loss; a message for the user.
     """
     make_deterministic(settings)
     steps = steps_per_epoch(len(data.train.labels), settings.batch_size)
@@ -161,6 +165,11 @@ def _fit(model, settings, data, folder, checkpoints, done):
         raise TrainingStopped(
             f"Stopped. {kept} The same command goes on from there.", interrupted=True
         ) from None
+    except OSError as error:
+        raise TrainingStopped(
+            f"Stopped: {error}. {_what_is_kept(checkpoints, folder)} Once that is "
+            "mended, the same command goes on."
+        ) from error
     except NonFiniteLoss as error:
         reason = "half precision overflows" if settings.precision == "float16" else "it is unusual"
         raise TrainingStopped(
@@ -172,12 +181,12 @@ def _fit(model, settings, data, folder, checkpoints, done):
 
 
 def _what_is_kept(checkpoints, folder) -> str:
-    if not checkpoints.rows:
+    kept = checkpoints.kept
+    if not kept:
         return "No epoch was complete, so that nothing was kept."
-    last = checkpoints.rows[-1]
     return (
-        f"{folder / LAST} holds the network after epoch {last['epoch']} "
-        f"(validation {last['val_accuracy']:.2%})."
+        f"{folder / LAST} holds the network after epoch {kept['epoch']} "
+        f"(validation {kept['val_accuracy']:.2%})."
     )
 
 

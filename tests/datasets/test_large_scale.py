@@ -1,5 +1,7 @@
 import multiprocessing
 import os
+import platform
+import subprocess
 import sys
 import time
 
@@ -121,16 +123,27 @@ def test_interrupted_build_leaves_nothing(cache_dir, monkeypatch, error):
     assert load().images.shape == (20, 40, 40, 1)
 
 
-def test_killed_build_is_cleaned_up_by_the_next_one_after_a_day(cache_dir):
+def test_killed_builds_are_cleaned_up_by_the_next_one(cache_dir):
     load()
     (file,) = cache_dir.iterdir()
     file.unlink()
-    old, recent = (cache_dir / f"{file.name}.{name}.part" for name in ("old", "recent"))
-    old.write_bytes(b"half")
-    recent.write_bytes(b"half")
-    os.utime(old, (time.time() - 90000,) * 2)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    here = platform.node()
+    writers = {
+        "dead": f"{here}~{ended.pid}~0",
+        "earlier, of this number": f"{here}~{os.getpid()}~0",
+        "alive": f"{here}~{os.getppid()}~0",
+        "elsewhere": "elsewhere~1~0",
+        "elsewhere, a day ago": "elsewhere~2~0",
+    }
+    left = {k: cache_dir / f".{file.name}~{v}~x.part" for k, v in writers.items()}
+    for folder in left.values():
+        folder.mkdir()
+        (folder / file.name).write_bytes(b"half")
+    os.utime(left["elsewhere, a day ago"], (time.time() - 90000,) * 2)
     load()
-    assert set(cache_dir.iterdir()) == {file, recent}
+    assert set(cache_dir.iterdir()) == {file, left["alive"], left["elsewhere"]}
 
 
 def test_full_disk_is_found_beforehand(cache_dir, monkeypatch):

@@ -8,7 +8,6 @@ from gdn_keras.experiments.run_folder import (
     read_results,
     read_settings,
     replacing,
-    write_folder,
     write_text,
 )
 
@@ -61,15 +60,16 @@ def test_files_are_whole_or_not_there(tmp_path):
 
 
 def test_folders_are_whole_or_not_there(tmp_path):
-    def write(path, fail=False):
-        path.mkdir()
-        (path / "part").write_text("x")
-        if fail:
-            raise RuntimeError
+    def make(fail=False):
+        with replacing(tmp_path / "made") as path:
+            path.mkdir()
+            (path / "part").write_text("x")
+            if fail:
+                raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        write_folder(tmp_path / "made", lambda path: write(path, fail=True))
+        make(fail=True)
     assert list(tmp_path.iterdir()) == []
-    write_folder(tmp_path / "made", write)
-    write_folder(tmp_path / "made", write)
+    make()
+    make()
     assert [f.name for f in tmp_path.rglob("*")] == ["made", "part"]
