@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from gdn_keras.datasets import TEST_SIZES
-from gdn_keras.experiments.job import Job, prepare, run
+from gdn_keras.experiments.distribution import is_first, join, leave, prepare_together
+from gdn_keras.experiments.job import Job, prepare, run, train
 from gdn_keras.experiments.report import summary
 from gdn_keras.experiments.run_folder import (
     ACCURACY,
@@ -86,7 +87,7 @@ def _common_settings(options, epochs):
         "loss": options.loss,
         "seed": options.seed,
         "precision": options.mixed_precision or "float32",
-        "distribute": options.distribute,
+        "distribute": options.distribute or options.cluster is not None,
         "jit": options.jit,
     }
 
@@ -121,15 +122,21 @@ def run_command(
     """
     options = parser.parse_args(arguments)
     try:
-        jobs = _prepare(options, settings_of(options))
+        if options.cluster is not None:
+            _join(options.cluster)
+        jobs = prepare_together(lambda: _prepare(options, settings_of(options)))
     except (ValueError, OSError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
     try:
-        for job in jobs:
-            _run_and_say(job)
+        if options.cluster is None:
+            for job in jobs:
+                _announce(job)
+                _run_and_say(job, time.monotonic())
+        else:
+            _run_together(jobs)
     except TrainingStopped as stop:
         print(f"\n{stop}", file=sys.stderr)
         return 130 if stop.interrupted else 1
@@ -137,6 +144,18 @@ def run_command(
         print(f"\nerror: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _join(values):
+    try:
+        address, processes, process = values or (None, None, None)
+        numbers = [None if n is None else int(n) for n in (processes, process)]
+    except ValueError:
+        raise ValueError(
+            "--cluster takes HOST:PORT, the number of processes and the number of this one, or "
+            f"nothing. Received: {' '.join(values)}"
+        ) from None
+    join(address, *numbers)
 
 
 def _prepare(options, settings) -> list[Job]:
@@ -150,7 +169,20 @@ def _prepare(options, settings) -> list[Job]:
     return [single, job._replace(compare=beside)]
 
 
-def _run_and_say(job: Job) -> None:
+def _run_together(jobs: list[Job]) -> None:
+    """All processes train; the first one does the rest, for which it needs no other."""
+    began = time.monotonic()
+    for job in jobs:
+        if is_first():
+            _announce(job)
+        train(job)
+    leave()
+    if is_first():
+        for job in jobs:
+            _run_and_say(job, began)
+
+
+def _announce(job: Job) -> None:
     folder, settings = job.folder, job.settings
     if job.finished:
         print(
@@ -164,7 +196,10 @@ def _run_and_say(job: Job) -> None:
             f"channel{'s' * (len(settings.training_scales) > 1)}, on {len(job.data.train.labels)} "
             f"images of size {sizes}, {settings.epochs} epochs."
         )
-    began = time.monotonic()
+
+
+def _run_and_say(job: Job, began: float) -> None:
+    folder = job.folder
     results = run(job)
     minutes, seconds = divmod(round(time.monotonic() - began), 60)
     print(f"\n{summary(results)} ({minutes} min {seconds} s)\n")

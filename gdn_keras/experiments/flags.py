@@ -177,5 +177,13 @@ def _training_flags(parser, epochs):
         "--distribute", action="store_true", help="train on all GPUs of this machine together"
     )
     machine.add_argument(
+        "--cluster",
+        nargs="*",
+        metavar="HOST:PORT N I",
+        help="train on several machines together, with KERAS_BACKEND=jax: where process 0 is, how "
+        "many processes there are, and which of them this is, from 0 on; without values under "
+        "Slurm and Open MPI (docs/cluster.md)",
+    )
+    machine.add_argument(
         "--jit", action="store_true", help="compile with XLA (GPUs; on CPUs it is slower)"
     )

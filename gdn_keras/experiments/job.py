@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import NamedTuple
 import keras
 
 from gdn_keras.experiments.data import RunData, load_data
+from gdn_keras.experiments.distribution import device_count, from_first, is_first
 from gdn_keras.experiments.evaluation import SizeResult, evaluate_by_size
 from gdn_keras.experiments.report import write_report
 from gdn_keras.experiments.run_folder import (
@@ -31,6 +34,14 @@ from gdn_keras.experiments.training import TrainingStopped, build_network, train
 from gdn_keras.models import parameter_counts
 
 _IMAGES_FOR_EFFECTIVE_SCALES = 1000
+
+_EXPORT = """
+import json, sys
+import keras
+from gdn_keras.export import export_saved_model
+model, folder, size = json.loads(sys.argv[1])
+export_saved_model(keras.saving.load_model(model, compile=False), folder, training_size=size)
+"""
 
 
 class Job(NamedTuple):
@@ -64,11 +75,19 @@ def prepare(
         ValueError, OSError, ImportError: With one sentence for the user.
     """
     compare = {name: Path(path).expanduser() for name, path in (compare or {}).items()}
-    for path in compare.values():
+    for path in compare.values() if is_first() else ():
         read_results(path)
+    device_count(settings)
     build_network(settings)
     data = load_data(settings)
-    return Job(settings, open_run(settings, folder), data, compare)
+    folder = open_run(settings, folder) if is_first() else Path(folder)
+    return Job(settings, folder, data, compare)
+
+
+def train(job: Job) -> None:
+    """The training of a job alone, which several processes do together."""
+    if not from_first(is_whole(job.folder / MODEL)):
+        train_network(job.settings, job.data, job.folder)
 
 
 def run(job: Job) -> dict:
@@ -161,7 +180,16 @@ def _export(model: keras.Model, settings: Settings, folder: Path) -> None:
     from gdn_keras.export import export_saved_model
 
     size = settings.train_sizes[0] if len(settings.train_sizes) == 1 else None
-    export_saved_model(model, folder, training_size=size)
+    if keras.backend.backend() == "tensorflow":
+        export_saved_model(model, folder, training_size=size)
+        return
+    # A process of its own has Keras on TensorFlow; the GPUs' memory is this one's.
+    arguments = json.dumps([str(folder.with_name(MODEL)), str(folder), size])
+    environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-c", _EXPORT, arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise OSError(f"the export by TensorFlow failed: {done.stderr.strip()[-500:]}")
 
 
 def _say(result: SizeResult) -> None:

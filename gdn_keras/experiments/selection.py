@@ -95,12 +95,15 @@ def has_scale_channels(model: keras.Model) -> bool:
 
 def with_channels(model: keras.Model) -> keras.Model:
     """A model from images to class scores and the stack of scale channels, in one pass."""
-    return without_xla(keras.Model(model.inputs, [model.output, scale_channels_of(model).output]))
+    return without_xla(keras.Model(model.input, [model.output, scale_channels_of(model).output]))
 
 
 def without_xla(model: keras.Model) -> keras.Model:
-    """`model`, for `predict`: left to itself, Keras uses XLA on CPUs too, where it is slower."""
-    model.compile(jit_compile=False)
+    """`model`, for `predict`: left to itself, Keras uses XLA on CPUs too, where it is slower.
+
+    JAX has nothing else.
+    """
+    model.compile(jit_compile=keras.backend.backend() == "jax")
     return model
 
 

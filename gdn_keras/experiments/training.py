@@ -15,6 +15,16 @@ from gdn_keras.datasets import (
 )
 from gdn_keras.experiments.callbacks import Checkpoints, NonFiniteLoss, Progress, StopWhenNotFinite
 from gdn_keras.experiments.data import RunData
+from gdn_keras.experiments.distribution import (
+    OnCopy,
+    copy_state,
+    device_count,
+    from_first,
+    is_first,
+    process_count,
+    shared_out,
+    training_strategy,
+)
 from gdn_keras.experiments.run_folder import LAST, LOGS, MODEL, save_model
 from gdn_keras.experiments.settings import Settings
 from gdn_keras.models import from_preset, retarget
@@ -72,7 +82,7 @@ def compile_network(model: keras.Model, settings: Settings, steps: int) -> None:
         optimizer=optimizer,
         loss=losses[settings.loss](from_logits=True),
         metrics=[keras.metrics.CategoricalAccuracy(name="accuracy")],
-        jit_compile=settings.jit,
+        jit_compile=settings.jit or keras.backend.backend() == "jax",
     )
 
 
@@ -82,7 +92,7 @@ def train_network(settings: Settings, data: RunData, folder: Path) -> keras.Mode
     After each epoch, last.keras holds the weights and the optimiser, best.keras the weights of the
     highest validation accuracy, and history.csv the history. The order of the images depends on
     the seed and the epoch only, so that a run that was killed ends with the weights of one that
-    was not.
+    was not. Of several processes that train together, the first alone uses the folder.
 
     Returns:
         The trained network, for test images and with all scale channels; also in model.keras.
@@ -93,16 +103,28 @@ def train_network(settings: Settings, data: RunData, folder: Path) -> keras.Mode
     make_deterministic(settings)
     steps = steps_per_epoch(len(data.train.labels), settings.batch_size)
     checkpoints = Checkpoints(folder, steps)
-    with training_strategy(settings).scope():
-        model = build_network(settings)
-        compile_network(model, settings, steps * settings.epochs)
-        done = checkpoints.restore(model)
-        if done:
-            print(f"Going on after epoch {done} of {settings.epochs}.", flush=True)
-        if done < settings.epochs:
-            _fit(model, settings, data, folder, checkpoints, done)
+    model = _compiled_network(settings, steps)
+    done = int(from_first(checkpoints.restore(model) if is_first() else 0))
+    if done and is_first():
+        print(f"Going on after epoch {done} of {settings.epochs}.", flush=True)
+    if done < settings.epochs and device_count(settings) == 1:
+        _fit(model, settings, data, folder, checkpoints, done)
+    elif done < settings.epochs:
+        with training_strategy(settings).scope():
+            shared = _compiled_network(settings, steps)
+            copy_state(model, shared)
+            _fit(shared, settings, data, folder, checkpoints, done, copy=model)
+        model.set_weights(shared.get_weights())
     model = finished_network(model, settings)
-    save_model(model, folder / MODEL)
+    if is_first():
+        save_model(model, folder / MODEL)
+    return model
+
+
+def _compiled_network(settings, steps):
+    model = build_network(settings)
+    compile_network(model, settings, steps * settings.epochs)
+    model.optimizer.build(model.trainable_variables)
     return model
 
 
@@ -118,41 +140,37 @@ def make_deterministic(settings: Settings) -> None:
     """
     import tensorflow as tf
 
-    if tf.config.list_physical_devices("GPU") and not settings.jit:
+    if keras.backend.backend() != "tensorflow":
+        # TensorFlow only reads the images then, and would take the GPUs' memory.
+        with contextlib.suppress(RuntimeError):
+            tf.config.set_visible_devices([], "GPU")
+    elif tf.config.list_physical_devices("GPU") and not settings.jit:
         tf.config.experimental.enable_op_determinism()
 
 
-def training_strategy(settings: Settings):
-    """All GPUs of this machine together where the settings ask for it, else the default one."""
-    import tensorflow as tf
-
-    if not settings.distribute:
-        return tf.distribute.get_strategy()
-    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
-    return tf.distribute.MirroredStrategy([device.name for device in devices])
-
-
-def _fit(model, settings, data, folder, checkpoints, done):
+def _fit(model, settings, data, folder, checkpoints, done, copy=None):
     options = {"batch_size": settings.batch_size, "num_classes": CLASSES}
-    callbacks = [
-        StopWhenNotFinite(),
-        checkpoints,
-        Progress(settings.epochs, checkpoints.steps),
-    ]
-    if importlib.util.find_spec("tensorboard"):
+    devices = device_count(settings)
+    callbacks = [StopWhenNotFinite()]
+    if is_first():
+        callbacks.append(checkpoints if copy is None else OnCopy(copy, [checkpoints]))
+        callbacks.append(Progress(settings.epochs, checkpoints.steps))
+    if is_first() and importlib.util.find_spec("tensorboard"):
         log_dir = os.fspath(folder / LOGS)
         callbacks.append(keras.callbacks.TensorBoard(log_dir, write_graph=False))
     try:
+        batches = training_pipeline(
+            *data.train,
+            seed=settings.seed,
+            initial_epoch=done,
+            # With several sizes, the shifts are those of the smallest.
+            augment=random_affine(min(settings.train_sizes)) if settings.augment else None,
+            **options,
+        )
+        held_out = evaluation_pipeline(*data.validation, **options)
         model.fit(
-            training_pipeline(
-                *data.train,
-                seed=settings.seed,
-                initial_epoch=done,
-                # With several sizes, the shifts are those of the smallest.
-                augment=random_affine(min(settings.train_sizes)) if settings.augment else None,
-                **options,
-            ),
-            validation_data=evaluation_pipeline(*data.validation, **options),
+            shared_out(batches, devices),
+            validation_data=shared_out(held_out, devices),
             steps_per_epoch=checkpoints.steps,
             initial_epoch=done,
             epochs=settings.epochs,
@@ -178,6 +196,13 @@ def _fit(model, settings, data, folder, checkpoints, done):
             f"{settings.learning_rate:g}), and another --output; {reason}, so look at the images "
             "and labels too where they are your own."
         ) from None
+    except RuntimeError as error:
+        if process_count() == 1:
+            raise
+        raise TrainingStopped(
+            f"Stopped because the processes lost each other ({str(error).splitlines()[0]}). "
+            f"{_what_is_kept(checkpoints, folder)} The same commands go on from there."
+        ) from error
 
 
 def _what_is_kept(checkpoints, folder) -> str:
