@@ -153,8 +153,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    name = {"alone": ""}.get(role(), f" ({role()} {os.environ.get('KERASTUNER_TUNER_ID')})")
-    print(f"{job.folder}: {options.tuner} search, {options.trials} trials{name}.", flush=True)
+    part = {"alone": "", "chief": ", as chief"}.get(role(), ", as one of its workers")
+    print(f"{job.folder}: {options.tuner} search, {options.trials} trials{part}.", flush=True)
     began = time.monotonic()
     try:
         results = run(job)

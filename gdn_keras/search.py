@@ -45,8 +45,10 @@ from gdn_keras.tuning import (
     GaussianDerivativeHyperModel,
     Space,
     describe,
+    last_line,
     make_tuner,
     size_metric,
+    trial_number,
 )
 
 TABLE = "trials.csv"
@@ -166,7 +168,7 @@ def run(job: Job) -> list[TrialResult]:
             watch,
         )
     if role() == "worker":
-        if (folder / REPORT).exists() and len(_read(folder)["trials"]) >= search.trials:
+        if (folder / RESULTS).exists() and _read(folder)["asked_for"] >= search.trials:
             print("The search is finished.", flush=True)
         else:
             _search(tuner, folder)
@@ -175,9 +177,12 @@ def run(job: Job) -> list[TrialResult]:
     watch.start(oracle)
     if len(oracle.end_order) < search.trials:
         _search(tuner, folder)
+    if len(oracle.end_order) < search.trials:
+        print(f"No candidate within the budget is left after {len(oracle.end_order)} trials.")
     results = trial_results(job, oracle.trials.values())
     if not results:
-        raise TrainingStopped(f"No trial was completed. {_last_message(oracle)}")
+        message = last_line(next(iter(oracle.trials.values())).message)
+        raise TrainingStopped(f"No trial was completed. {message}")
     try:
         tested = _keep_best(job, tuner, results[0])
         write_results(job, results, tested, failed=len(oracle.end_order) - len(results))
@@ -210,13 +215,8 @@ def _search(tuner, folder: Path) -> None:
             interrupted=True,
         ) from None
     except RuntimeError as error:  # KerasTuner's, after several failed trials in a row
-        lines = str(error).strip().splitlines()
-        raise TrainingStopped(f"Stopped. {lines[0]} {lines[-1]}") from error
-
-
-def _last_message(oracle) -> str:
-    messages = [t.message for t in oracle.trials.values() if t.message]
-    return messages[-1].strip().splitlines()[-1] if messages else ""
+        text = str(error).strip()
+        raise TrainingStopped(f"Stopped. {text.partition(chr(10))[0]} {last_line(text)}") from error
 
 
 class Watch:
@@ -245,12 +245,12 @@ class Watch:
         candidate = self._job.hypermodel.space.candidate(trial.hyperparameters.values)
         text = describe(candidate, self._job.hypermodel.cost(candidate))
         name = self._names.get(candidate)
-        number = self._oracle.start_order.index(trial.trial_id) + 1
         if self._rejected:
             print(f"  {self._rejected} candidates over budget were turned away (see {REJECTED})")
             self._rejected = 0
         print(
-            f"trial {number} of {self._job.search.trials}: {f'{name}, ' if name else ''}{text}",
+            f"trial {trial_number(trial)} of {self._job.search.trials}: "
+            f"{f'{name}, ' if name else ''}{text}",
             flush=True,
         )
 
@@ -258,19 +258,19 @@ class Watch:
         """A trial has ended."""
         oracle, total = self._oracle, self._job.search.trials
         self._ended += 1
-        seconds = time.monotonic() - self._began[trial.trial_id]
+        # A worker may end what a chief before this one began.
+        seconds = time.monotonic() - self._began.get(trial.trial_id, self._start)
         left = max(0, total - len(oracle.end_order))
         pace = (time.monotonic() - self._start) / self._ended
         if trial.score is None:
-            result = f"failed: {(trial.message or 'in a worker').strip().splitlines()[-1]}"
+            result = f"failed: {last_line(trial.message) or 'its worker says why'}"
         else:
             result = f"{trial.score:.2%}"
-        number = oracle.start_order.index(trial.trial_id) + 1
         scores = [t.score for t in oracle.trials.values() if t.score is not None]
         best = f", best so far {max(scores):.2%}" if scores else ""
         print(
-            f"  trial {number}: {result} ({seconds:.0f} s){best}; {len(oracle.end_order)} of "
-            f"{total} done, ETA {_clock(pace * left)}",
+            f"  trial {trial_number(trial)}: {result} ({seconds:.0f} s){best}; "
+            f"{len(oracle.end_order)} of {total} done, ETA {_clock(pace * left)}",
             flush=True,
         )
 
@@ -346,6 +346,7 @@ def write_results(
         "best": results[0].trial,
         "test": tested,
         "failed": failed,
+        "asked_for": job.search.trials,
         "trials": rows,
     }
     write_text(folder / RESULTS, json.dumps(content, indent=1) + "\n")

@@ -435,7 +435,8 @@ def make_tuner(
         oracle = _RandomOracle(**options)
     oracle.max_trials = trials
     oracle.verbose = 0
-    oracle.hypermodel, oracle.first, oracle.watch = hypermodel, first, watch
+    oracle.hypermodel, oracle.first = hypermodel, first
+    oracle.watch, oracle.rejected = watch, set()
     return _Tuner(oracle, hypermodel, folder)
 
 
@@ -480,8 +481,9 @@ class _WithinBudget:
         cost = model.cost(candidate)
         if model.budget.allows(cost):
             return values
-        if self.watch:
+        if self.watch and candidate not in self.rejected:
             self.watch.rejected(candidate, cost)
+        self.rejected.add(candidate)
         return None
 
     @keras_tuner.synchronized
@@ -544,10 +546,27 @@ class _Tuner(keras_tuner.Hyperband):
         name = self.tuner_id if self._is_worker() else "search"
         return os.path.join(self.project_dir, f"{name}.json")
 
+    def _build_hypermodel(self, hp):
+        with warnings.catch_warnings():
+            # Of an earlier trial the weights are wanted, not the optimiser.
+            warnings.filterwarnings("ignore", "Skipping variable loading for optimizer")
+            return super()._build_hypermodel(hp)
+
     def reload(self):
         # The tuner itself has no state; its file only says that there is one of the oracle.
         if not self._is_worker():
             self.oracle.reload()
+
+    def on_trial_begin(self, trial):
+        if self._is_worker():  # elsewhere the oracle's `watch` knows
+            candidate = self.hypermodel.space.candidate(trial.hyperparameters.values)
+            text = describe(candidate, self.hypermodel.cost(candidate))
+            print(f"trial {trial_number(trial)}: {text}", flush=True)
+
+    def on_trial_end(self, trial):
+        if self._is_worker():
+            print(f"  {trial.status.lower()} {last_line(trial.message)}", flush=True)
+        super().on_trial_end(trial)
 
     def best_network(self, trial) -> keras.Model:
         """The network of a trial with its trained weights, for training images."""
@@ -570,6 +589,16 @@ def describe(candidate: Candidate, cost: Cost) -> str:
         f"{candidate.pooling}, rate {candidate.learning_rate:g}: {cost.parameters} parameters, "
         f"{cost.multiply_adds / 1e6:.1f} M multiply-adds"
     )
+
+
+def trial_number(trial) -> int:
+    """From 1 on; KerasTuner numbers them from 0."""
+    return int(trial.trial_id) + 1
+
+
+def last_line(message: str | None) -> str:
+    """What a traceback says in the end."""
+    return (message or "").strip().rpartition("\n")[-1]
 
 
 def size_metric(size: float) -> str:
