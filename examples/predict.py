@@ -12,13 +12,16 @@ a digit of MNIST, 20 pixels high. A file that cannot be used gets a line that sa
 go on, and the exit code is 1. It takes about ten seconds, most of them for TensorFlow to start,
 and a few milliseconds for each further file.
 
-It needs TensorFlow and Pillow, not gdn_keras: this is all there is to serving.
+It needs TensorFlow and Pillow, not gdn_keras. `tf.saved_model.load(folder).serve_uint8` would do
+for a network of one's own; a SavedModel is a program, though, so that of one from elsewhere only
+the network is taken, and only if it is made of arithmetic.
 """
 
 import argparse
 import os
 import sys
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
@@ -33,6 +36,18 @@ BATCH = 50
 FILL = 80 / 112
 # Least contrast of a digit to its background, in grey values of 255.
 MIN_CONTRAST = 16
+# What networks are made of; nothing that could read or write a file, or run code.
+OPERATIONS = (
+    "Abs Add AddN AddV2 ArgMax Atan BatchMatMulV2 BiasAdd BroadcastTo Cast ConcatV2 Const "
+    "Conv2D DepthwiseConv2dNative DivNoNan Einsum Elu EnsureShape Equal Erf Exp ExpandDims Fill "
+    "FloorDiv FloorMod GatherNd GatherV2 Greater GreaterEqual Identity IdentityN IsFinite "
+    "LeakyRelu Less LessEqual Log Log1p LogSoftmax LogicalAnd LogicalNot MatMul Max Maximum "
+    "Mean Min Minimum MirrorPad Mul Neg NoOp Pack Pad PadV2 PartitionedCall Placeholder "
+    "PlaceholderWithDefault Pow Prod Range RealDiv Reciprocal Relu Relu6 Reshape ReverseV2 "
+    "Rsqrt Select SelectV2 Selu Shape Sigmoid Slice Softmax Softplus Softsign Split SplitV Sqrt "
+    "Square SquaredDifference Squeeze StopGradient StridedSlice Sub Sum Tanh Tile Transpose "
+    "Unpack ZerosLike"
+)
 
 
 def read_grey(path: Path) -> np.ndarray:
@@ -99,15 +114,45 @@ def load_endpoint(path: Path):
     if not (path / "saved_model.pb").is_file():
         fail(f"{path} is not a SavedModel: it has no file saved_model.pb")
     import tensorflow as tf  # takes seconds
+    from tensorflow.core.protobuf import saved_model_pb2
 
     try:
-        endpoint = tf.saved_model.load(str(path)).signatures["serve_uint8"]
-    except KeyError:
-        fail(f"{path} has no endpoint serve_uint8, for grey images")
+        content = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+        meta = content.meta_graphs[0]
+        if "serve_uint8" not in meta.signature_def:
+            fail(f"{path} has no endpoint serve_uint8, for grey images")
+        signature = meta.signature_def["serve_uint8"]
+        outputs = {key: tensor.name for key, tensor in signature.outputs.items()}
+        foreign = operations_of(meta.graph_def, outputs.values()) - set(OPERATIONS.split())
+        if foreign:
+            fail(f"{path} is refused, as it does more than arithmetic: {one_line(sorted(foreign))}")
+        with tf.Graph().as_default() as graph:
+            tf.graph_util.import_graph_def(meta.graph_def, name="")
+        images = graph.get_tensor_by_name(signature.inputs["images"].name)
     except Exception as error:  # damaged files fail in many ways
         fail(f"{path} cannot be loaded, it may be damaged: {one_line(error)}")
-    shape = endpoint.structured_input_signature[1]["images"].shape
-    return endpoint, (shape[1] or 112, shape[2] or 112)
+    session = tf.compat.v1.Session(graph=graph)
+    _, height, width, _ = images.shape
+    return lambda pixels: session.run(outputs, {images: pixels}), (height or 112, width or 112)
+
+
+def operations_of(graph, outputs: Iterable[str]) -> set[str]:
+    """The names of the operations that some tensors of a graph need, in functions too."""
+    functions = {function.signature.name: function.node_def for function in graph.library.function}
+    nodes, names = {node.name: node for node in graph.node}, list(outputs)
+    waiting, found = [], set()
+    while names:
+        if node := nodes.pop(names.pop().lstrip("^").partition(":")[0], None):
+            waiting.append(node)
+            names += node.input
+    while waiting:
+        node = waiting.pop()
+        found.add(node.op)
+        called = {node.op, *(value.func.name for value in node.attr.values())}
+        called |= {function.name for value in node.attr.values() for function in value.list.func}
+        for name in called & set(functions):
+            waiting += functions.pop(name)
+    return found - {function.signature.name for function in graph.library.function}
 
 
 def read_digits(endpoint, frame: tuple[int, int], paths: list[Path]) -> list[tuple | str]:
@@ -123,8 +168,8 @@ def read_digits(endpoint, frame: tuple[int, int], paths: list[Path]) -> list[tup
             images.append(image[..., None])
             shrinks.append(shrink)
     if images:
-        outputs = endpoint(images=np.stack(images))
-        probabilities, sizes = (outputs[k].numpy() for k in ("probabilities", "relative_size"))
+        outputs = endpoint(np.stack(images))
+        probabilities, sizes = (outputs[k] for k in ("probabilities", "relative_size"))
         rows = iter(
             zip(probabilities.argmax(1), probabilities.max(1), sizes * shrinks, strict=True)
         )

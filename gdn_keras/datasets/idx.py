@@ -19,6 +19,8 @@ MNIST_FILES = {
     "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
 }
 
+_MAX_BYTES = 1 << 30  # twenty times MNIST; a gzip file can hold a thousand times its own length
+
 
 def load_mnist_directory(path: str | os.PathLike, verify: bool = True) -> Digits:
     """MNIST from a directory with its four idx files, gzipped or not.
@@ -94,10 +96,11 @@ def find_idx(directory: Path, name: str) -> Path:
 
 
 def _read(file: Path) -> bytes:
-    content = file.read_bytes()
-    if file.suffix != ".gz":
-        return content
     try:
-        return gzip.decompress(content)
+        with gzip.open(file) if file.suffix == ".gz" else open(file, "rb") as stream:
+            content = stream.read(_MAX_BYTES + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{file} is truncated or not a gzip file: {error}") from error
+    if len(content) > _MAX_BYTES:
+        raise ValueError(f"{file} must not hold more than {_MAX_BYTES} bytes.")
+    return content

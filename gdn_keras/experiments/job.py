@@ -24,6 +24,7 @@ from gdn_keras.experiments.run_folder import (
     RESULTS,
     SAVED_MODEL,
     is_whole,
+    load_network,
     open_run,
     read_results,
     write_text,
@@ -103,7 +104,7 @@ def run(job: Job) -> dict:
     """
     folder, settings = job.folder, job.settings
     if is_whole(folder / MODEL):
-        model = keras.saving.load_model(folder / MODEL, compile=False)
+        model = load_network(folder / MODEL)
     else:
         model = train_network(settings, job.data, folder)
     try:

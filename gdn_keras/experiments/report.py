@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import keras
 import numpy as np
 
 from gdn_keras.experiments import plots
@@ -13,6 +12,7 @@ from gdn_keras.experiments.run_folder import (
     MODEL,
     PICTURES,
     REPORT,
+    load_network,
     read_results,
     replacing,
     write_text,
@@ -62,7 +62,7 @@ def draw_pictures(folder: Path, results: dict, others: Mapping[str, dict]) -> li
     sizes = results["sizes"]
     training = results["settings"]["train_sizes"]
     worst = min(sizes, key=lambda row: row["accuracy"])
-    model = keras.saving.load_model(folder / MODEL, compile=False)
+    model = load_network(folder / MODEL)
     fields = {"first layer": first_layer_fields(model)[:, 0]}
     if len(model.get_layer("scale_channels").network.layers) > 1:
         fields["second layer, along the strongest input"] = second_layer_fields(model)

@@ -113,6 +113,19 @@ def save_model(model: keras.Model, file: Path, epochs: int | None = None) -> Non
                 archive.writestr(_EPOCHS, json.dumps(epochs))
 
 
+def load_network(file: Path) -> keras.Model:
+    """The network of a .keras file; code that somebody put there is not run.
+
+    Raises:
+        OSError: If it cannot be loaded, with one sentence.
+    """
+    try:
+        return keras.saving.load_model(file, compile=False, safe_mode=True)
+    except (ValueError, TypeError, KeyError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise OSError(f"{file} cannot be loaded as a network ({reason}).") from error
+
+
 def read_epochs(file: Path) -> int | None:
     """The number of epochs done at a checkpoint, or `None` if it does not say."""
     with zipfile.ZipFile(file) as archive:
