@@ -52,7 +52,7 @@ def tune(example, capsys):
 
 @pytest.fixture
 def small_presets(monkeypatch):
-    """Presets in the place of the paper's, one of them over the budget of 300 parameters."""
+    """Presets in the place of the paper's, one of them over the budget of 240 parameters."""
     for name, widths in (("default", (2, 3)), ("large", (4, 4))):
         monkeypatch.setitem(PRESETS, name, {"parameters": {"widths": widths}})
 
@@ -64,7 +64,7 @@ def trials(folder):
 
 def test_a_search_and_what_it_leaves(tune, small_presets, tmp_path, monkeypatch):
     folder = tmp_path / "tune"
-    command = f"{TINY} --trials 3 --max-parameters 300 --output {folder}"
+    command = f"{TINY} --trials 3 --max-parameters 240 --output {folder}"
     fit = GaussianDerivativeHyperModel.fit
     stops = []
 
@@ -82,7 +82,7 @@ def test_a_search_and_what_it_leaves(tune, small_presets, tmp_path, monkeypatch)
     code, out, _ = tune(command)
     assert code == 0 and "3 of 3 done, ETA 00:00" in out and "Best: " in out
     rows = trials(folder)
-    assert len(rows) == 3 and all(int(row["parameters"]) <= 300 for row in rows)
+    assert len(rows) == 3 and all(int(row["parameters"]) <= 240 for row in rows)
     accuracies = [float(row["mean_accuracy"]) for row in rows]
     assert accuracies == sorted(accuracies, reverse=True)
     assert [row["name"] for row in rows].count("default") == 1
@@ -91,7 +91,7 @@ def test_a_search_and_what_it_leaves(tune, small_presets, tmp_path, monkeypatch)
     assert (folder / "pictures" / "pareto.png").exists()
     with open(folder / "rejected.csv", newline="") as stream:
         rejected = list(csv.DictReader(stream))
-    assert rejected and all(int(row["parameters"]) > 300 for row in rejected)
+    assert rejected and all(int(row["parameters"]) > 240 for row in rejected)
 
     model = keras.saving.load_model(folder / "model.keras", compile=False)
     best = accuracy_by_size(model, large_scale_loader(count=20, frame=32, split="validation"), [1])
