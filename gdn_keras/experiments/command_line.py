@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from gdn_keras.datasets import TEST_SIZES
-from gdn_keras.experiments.distribution import is_first, join, leave, prepare_together
+from gdn_keras.experiments.distribution import abandon, is_first, join, leave, prepare_together
 from gdn_keras.experiments.job import Job, prepare, run, train
 from gdn_keras.experiments.report import summary
 from gdn_keras.experiments.run_folder import (
@@ -139,10 +139,10 @@ def run_command(
             _run_together(jobs)
     except TrainingStopped as stop:
         print(f"\n{stop}", file=sys.stderr)
-        return 130 if stop.interrupted else 1
+        return abandon(130 if stop.interrupted else 1)
     except OSError as error:
         print(f"\nerror: {error}", file=sys.stderr)
-        return 1
+        return abandon(1)
     return 0
 
 

@@ -9,6 +9,8 @@ The first process alone reads and writes the folder of the run.
 """
 
 import contextlib
+import os
+import sys
 import zlib
 from collections.abc import Callable, Sequence
 
@@ -61,6 +63,19 @@ def leave() -> None:
         import jax
 
         jax.distributed.shutdown()
+
+
+def abandon(code: int) -> int:
+    """Ends this process with `code` where there are others, for which it would wait otherwise.
+
+    Returns:
+        `code`, where there are none.
+    """
+    if process_count() > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def process_count() -> int:

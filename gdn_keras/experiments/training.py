@@ -196,16 +196,19 @@ def _fit(model, settings, data, folder, checkpoints, done, copy=None):
             f"{settings.learning_rate:g}), and another --output; {reason}, so look at the images "
             "and labels too where they are your own."
         ) from None
-    except RuntimeError as error:
+    except Exception as error:  # JAX has no one type for it
         if process_count() == 1:
             raise
+        reason = str(error).partition("\n")[0]
         raise TrainingStopped(
-            f"Stopped because the processes lost each other ({str(error).splitlines()[0]}). "
+            f"Stopped because this process lost the others, or they lost it ({reason}). "
             f"{_what_is_kept(checkpoints, folder)} The same commands go on from there."
         ) from error
 
 
 def _what_is_kept(checkpoints, folder) -> str:
+    if not is_first():
+        return "Process 0 keeps what was done."
     kept = checkpoints.kept
     if not kept:
         return "No epoch was complete, so that nothing was kept."
