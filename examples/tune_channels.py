@@ -2,8 +2,8 @@
 
     python examples/tune_channels.py
 
-No network, no GPU, nothing to prepare: 24 trials, the paper's two networks among them, in 15 to 20
-minutes on 2 cores. Each is trained for a short while on 1 500 digits of size 1 and validated at
+No network, no GPU, nothing to prepare: 24 trials, the paper's two networks among them, in about 15
+minutes on 2 cores. Each is trained for a short while on 2 000 digits of size 1 and validated at
 sizes from 1/2 to 4. Everything is in runs/tune, with report.md as its first page: the best trials,
 a picture of accuracy against cost, and a SavedModel of the best one for examples/predict.py.
 
@@ -69,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
     group = flags.add_argument_group("data").add_argument
     group("--data", choices=("embedded", "mnist", "tfds"), help="as for training (embedded)")
     group("--mnist-dir", metavar="FOLDER", help="folder of the MNIST files")
-    group("--digits", type=int, default=1500, metavar="N", help="training digits (1500)")
+    group("--digits", type=int, default=2000, metavar="N", help="training digits (2000)")
     group("--validation-digits", type=int, metavar="N", help="for each size (all)")
     group("--validation-sizes", type=float, nargs="*", metavar="SIZE", help="(0.5 … 4, by √2)")
     group("--test-digits", type=int, metavar="N", help="for the best network (all)")

@@ -32,18 +32,18 @@ from gdn_keras.experiments.run_folder import (
 )
 from gdn_keras.experiments.settings import Settings
 from gdn_keras.experiments.training import TrainingStopped, finished_network
-from gdn_keras.scale_space.validation import check_choice, check_integer
+from gdn_keras.scale_space.validation import check_integer
 from gdn_keras.tuning import (
     BASELINES,
     OBJECTIVE,
     SEARCH_SETTINGS,
-    TUNERS,
     VALIDATION_SIZES,
     Budget,
     Candidate,
     Cost,
     GaussianDerivativeHyperModel,
     Space,
+    check_tuner,
     describe,
     last_line,
     make_tuner,
@@ -80,7 +80,7 @@ class Search:
     validation_digits: int | None = None
 
     def __post_init__(self):
-        check_choice("tuner", self.tuner, TUNERS)
+        check_tuner(self.tuner)
         check_integer("trials", self.trials)
 
     def as_dict(self) -> dict[str, Any]:
@@ -206,6 +206,8 @@ def role() -> str:
 
 
 def _search(tuner, folder: Path) -> None:
+    import grpc  # comes with KerasTuner
+
     try:
         tuner.search()
     except KeyboardInterrupt:
@@ -214,6 +216,11 @@ def _search(tuner, folder: Path) -> None:
             "others.",
             interrupted=True,
         ) from None
+    except grpc.RpcError as error:
+        raise TrainingStopped(
+            "Stopped, because the chief does not answer. Start it again, and then this worker; "
+            "finished trials are kept."
+        ) from error
     except RuntimeError as error:  # KerasTuner's, after several failed trials in a row
         text = str(error).strip()
         raise TrainingStopped(f"Stopped. {text.partition(chr(10))[0]} {last_line(text)}") from error

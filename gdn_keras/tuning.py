@@ -49,7 +49,7 @@ SEARCH_SETTINGS = Settings(
     train_sizes=(1.0,),
     train_frame=56,
     train_scales=tuple(2 ** (i / 2) for i in range(-1, 4)),
-    digits=1500,
+    digits=2000,
     epochs=4,
     augment=False,
 )
@@ -417,7 +417,7 @@ def make_tuner(
         watch: Told of what happens by its methods `begin(trial)`, `end(trial)` and
             `rejected(candidate, cost)`.
     """
-    check_choice("tuner", tuner, TUNERS)
+    check_tuner(tuner)
     check_integer("trials", trials)
     check_integer("seed", seed, minimum=0)
     first = [hypermodel.space.values(c) for c in baselines]
@@ -434,6 +434,9 @@ def make_tuner(
     else:
         oracle = _RandomOracle(**options)
     oracle.max_trials = trials
+    if os.environ.get("KERASTUNER_ORACLE_IP"):
+        # An error raised in the chief would leave it waiting for ever.
+        oracle.max_consecutive_failed_trials = trials + 1
     oracle.verbose = 0
     oracle.hypermodel, oracle.first = hypermodel, first
     oracle.watch, oracle.rejected = watch, set()
@@ -572,7 +575,10 @@ class _Tuner(keras_tuner.Hyperband):
         """The network of a trial with its trained weights, for training images."""
         hypermodel = self.hypermodel
         model = hypermodel.network(hypermodel.space.candidate(trial.hyperparameters.values))
-        model.load_weights(self._get_checkpoint_fname(trial.trial_id))
+        file = self._get_checkpoint_fname(trial.trial_id)
+        if not os.path.exists(file):
+            raise FileNotFoundError(f"{file} is missing. Chief and workers must share one folder.")
+        model.load_weights(file)
         return model
 
 
@@ -580,6 +586,14 @@ def check_tensorboard() -> None:
     """KerasTuner imports TensorBoard in every trial, and counts the trial as failed without it."""
     if keras.backend.backend() == "tensorflow" and not importlib.util.find_spec("tensorboard"):
         raise ImportError(f"KerasTuner needs TensorBoard: {_INSTALL}")
+
+
+def check_tuner(tuner: str) -> str:
+    """The name of a tuner, for which everything is installed."""
+    check_choice("tuner", tuner, TUNERS)
+    if tuner == "bayesian" and not importlib.util.find_spec("sklearn"):
+        raise ImportError(f"Bayesian optimisation needs scikit-learn: {_INSTALL}")
+    return tuner
 
 
 def describe(candidate: Candidate, cost: Cost) -> str:

@@ -4,18 +4,26 @@ import itertools
 import json
 import subprocess
 import sys
+from pathlib import Path
 
+import grpc
 import keras_tuner
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdn_keras.experiments import Settings, accuracy_by_size, large_scale_loader
+from gdn_keras.experiments import (
+    Settings,
+    TrainingStopped,
+    accuracy_by_size,
+    large_scale_loader,
+)
 from gdn_keras.experiments.pareto import draw_pareto, pareto_front
 from gdn_keras.experiments.training import finished_network
 from gdn_keras.models import gaussian_derivative_network, parameter_counts, scale_channels_of
 from gdn_keras.scale_space import multiply_adds
+from gdn_keras.search import Search, _search
 from gdn_keras.tuning import (
     OBJECTIVE,
     Budget,
@@ -324,18 +332,32 @@ def test_a_trial_that_was_running_is_run_again(tmp_path):
     end(again, repeated, 0.4)
     saved = json.loads((tmp_path / "trials" / "trial_1" / "trial.json").read_text())
     assert saved["score"] == 0.4 and saved["status"] == "COMPLETED"
+    with pytest.raises(FileNotFoundError, match="must share one folder"):
+        first.best_network(repeated)  # nothing was trained here
+
+
+def test_a_worker_says_that_its_chief_is_gone():
+    class Worker:
+        def search(self):
+            raise grpc.RpcError
+
+    with pytest.raises(TrainingStopped, match="the chief does not answer") as stop:
+        _search(Worker(), Path())
+    assert not stop.value.interrupted
 
 
 # What must be installed
 
 
-def test_without_tensorboard_it_is_said_at_once(monkeypatch):
-    find = importlib.util.find_spec
+def test_what_is_missing_is_said_at_once(monkeypatch):
+    find, missing = importlib.util.find_spec, ("tensorboard", "sklearn")
     monkeypatch.setattr(
-        "importlib.util.find_spec", lambda name, *a: None if name == "tensorboard" else find(name)
+        "importlib.util.find_spec", lambda name, *a: None if name in missing else find(name)
     )
     with pytest.raises(ImportError, match=r"TensorBoard: pip install 'gdn_keras\[tune\]'"):
         hypermodel()
+    with pytest.raises(ImportError, match=r"scikit-learn: pip install 'gdn_keras\[tune\]'"):
+        Search(tuner="bayesian")
 
 
 def test_without_keras_tuner_only_tuning_is_missing():
