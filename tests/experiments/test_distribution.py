@@ -1,23 +1,36 @@
 """The same batches give the same weights on one device, on several, and in several processes."""
 
+import dataclasses
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import keras
 import numpy as np
 import pytest
 
-from gdn_keras.datasets import random_affine, steps_per_epoch, training_pipeline
+from gdn_keras.datasets import (
+    evaluation_pipeline,
+    random_affine,
+    steps_per_epoch,
+    training_pipeline,
+)
 from gdn_keras.experiments import distribution
+from gdn_keras.experiments.callbacks import read_history
+from gdn_keras.experiments.command_line import large_scale_settings, run_command
+from gdn_keras.experiments.flags import large_scale_parser
 from gdn_keras.experiments.settings import Settings
 from gdn_keras.experiments.training import build_network
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = Settings(widths=(4,), scales=(1.0, 2.0), frame=20, batch_size=8, learning_rate=0.1)
+THREE_DEVICES = SimpleNamespace(num_replicas_in_sync=3, num_model_replicas=3)
 IMAGES = 20  # so that the last batch of an epoch is smaller
 
 UPDATE = """
@@ -133,3 +146,106 @@ def test_two_processes_of_a_slurm_job(on_one_device, tmp_path):
         for i, file in zip("01", files, strict=True)
     ]
     check_equal(processes, files, on_one_device)
+
+
+def test_shares_are_equal_and_together_the_batch(monkeypatch):
+    images = np.arange(7, dtype="float32")[:, None, None] * np.ones((1, 3, 3), "float32")
+    batches = evaluation_pipeline(images, np.arange(7), batch_size=4)
+    monkeypatch.setattr(distribution, "process_count", lambda: 2)
+    shares = []
+    for process in range(2):
+        monkeypatch.setattr(distribution, "process_index", lambda process=process: process)
+        share = list(distribution.shared_out(batches, devices=4).as_numpy_iterator())
+        for x, y in share:
+            np.testing.assert_array_equal(x[:, 0, 0, 0], y)
+        shares.append([y.tolist() for _, y in share])
+    # The last batch has three images, and four devices get one each.
+    assert shares == [[[0, 1], [4, 5]], [[2, 3], [6, 4]]]
+    assert distribution.shared_out(batches, devices=1) is batches
+
+
+def test_mistakes(monkeypatch):
+    with pytest.raises(ValueError, match=r"number of devices, 3\. Received: batch_size=8"):
+        monkeypatch.setattr(distribution, "training_strategy", lambda _: THREE_DEVICES)
+        distribution.device_count(dataclasses.replace(SETTINGS, distribute=True))
+    monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
+    with pytest.raises(ValueError, match=r"TensorFlow or JAX\. Received: distribute=True"):
+        distribution.device_count(dataclasses.replace(SETTINGS, distribute=True))
+    with pytest.raises(ValueError, match=r"KERAS_BACKEND=jax\. Received: backend='torch'"):
+        distribution.join()
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    with pytest.raises(ValueError, match=r"`process` must lie .* Received: process=2, processes=2"):
+        distribution.join("127.0.0.1:1234", 2, 2)
+
+
+@pytest.mark.parametrize("values", ["127.0.0.1:1234", "127.0.0.1:1234 2 first", "1 2 3 4"])
+def test_a_cluster_takes_nothing_or_three_values(values, capsys):
+    command = ["--cluster", *values.split()]
+    assert run_command(large_scale_parser("Trains."), large_scale_settings, command) == 2
+    assert f"or nothing. Received: {values}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [
+        ([[0, 7], [1, 0], [0, 7]], "Process 1 could not begin"),
+        ([[0, 7], [0, 7], [0, 8]], "same flags. Received: others in process 2"),
+    ],
+)
+def test_no_process_begins_alone(states, message, monkeypatch):
+    monkeypatch.setattr(distribution, "_from_all", lambda _: np.array(states))
+    with pytest.raises(ValueError, match=message):
+        distribution.prepare_together(list)
+    with pytest.raises(OSError, match="mine"):
+        distribution.prepare_together(lambda: (_ for _ in ()).throw(OSError("mine")))
+
+
+def run_in_two_processes(folder, *flags, kill=None):
+    """The training command in two processes; `kill` is killed after an epoch. Exit codes, logs."""
+    quick = "--widths 4 --scales 1 2 2 --frame 32 --train-size 1 --test-sizes 1 2 --digits 60 "
+    quick += "--test-digits 20 --batch-size 20 --epochs 4"
+    address, logs = f"127.0.0.1:{free_port()}", [folder.with_suffix(f".{i}") for i in range(2)]
+    processes = []
+    for i, log in enumerate(logs):
+        command = [sys.executable, "examples/train_large_scale.py", *quick.split(), *flags]
+        command += ["--output", str(folder), "--cluster", address, "2", str(i)]
+        with open(log, "w") as stream:
+            environment = {**os.environ, "KERAS_BACKEND": "jax"}
+            environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
+            processes.append(
+                subprocess.Popen(command, cwd=ROOT, env=environment, stdout=stream, stderr=stream)
+            )
+    if kill is not None:
+        before = len(read_history(folder))
+        while len(read_history(folder)) == before and processes[kill].poll() is None:
+            time.sleep(0.1)
+        processes[kill].kill()
+    codes = [process.wait(timeout=600) for process in processes]
+    return codes, [log.read_text() for log in logs]
+
+
+@pytest.mark.slow
+def test_a_run_survives_the_loss_of_a_process(tmp_path):
+    for kill in (1, 0):
+        codes, logs = run_in_two_processes(tmp_path / "run", kill=kill)
+        assert codes[kill] == -signal.SIGKILL and codes[1 - kill] == 1, logs
+        assert "The same commands go on from there" in logs[1 - kill]
+        assert "Traceback" not in logs[1 - kill]
+    for name in ("run", "whole"):
+        codes, logs = run_in_two_processes(tmp_path / name)
+        assert codes == [0, 0], logs
+        assert ("Going on after epoch" in logs[0]) == (name == "run")
+    histories = [read_history(tmp_path / name) for name in ("run", "whole")]
+    assert [row["epoch"] for row in histories[0]] == [1, 2, 3, 4]
+    for ours, right in zip(*histories, strict=True):
+        assert ours == pytest.approx(right, rel=1e-4)
+    assert (tmp_path / "run" / "saved_model" / "saved_model.pb").exists()
+    assert (tmp_path / "run" / "report.md").exists()
+
+
+@pytest.mark.slow
+def test_a_refusal_by_the_first_process_ends_both(tmp_path):
+    (tmp_path / "file").write_text("")
+    codes, logs = run_in_two_processes(tmp_path / "file")
+    assert codes == [2, 2], logs
+    assert "cannot be written to" in logs[0] and "Process 0 could not begin" in logs[1]
