@@ -19,6 +19,7 @@ KERASTUNER_ORACLE_IP and KERASTUNER_ORACLE_PORT. The chief trains nothing; it wr
 """
 
 import argparse
+import math
 import os
 import sys
 import time
@@ -51,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     group("--tuner", choices=("random", "hyperband", "bayesian"), default="random")
     group("--trials", type=int, default=24, metavar="N", help="(24)")
     group("--max-parameters", type=count, default=40_000, metavar="N", help="trainable (40000)")
-    group("--max-multiply-adds", type=count, default=120e6, metavar="N", help="an image (120e6)")
+    group("--max-multiply-adds", type=count, default=150e6, metavar="N", help="an image (150e6)")
     group("--seed", type=int, default=0, metavar="N", help="of candidates and training (0)")
 
     group = flags.add_argument_group("space: one value, or several to choose from").add_argument
@@ -90,7 +91,10 @@ def parser() -> argparse.ArgumentParser:
 
 def count(text: str) -> int:
     """A whole number that may be written as 1e6."""
-    return int(float(text))
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError  # for argparse, which says what was given
+    return int(number)
 
 
 def search_of(options: argparse.Namespace):

@@ -159,6 +159,14 @@ def test_what_is_missing_is_said_before_a_search(tune, tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
+def test_numbers_that_are_none_are_refused(example, capsys):
+    assert example.parser().parse_args(["--max-multiply-adds", "5e7"]).max_multiply_adds == 5e7
+    for text in ("inf", "many"):
+        with pytest.raises(SystemExit):
+            example.parser().parse_args(["--max-parameters", text])
+        assert f"invalid count value: '{text}'" in capsys.readouterr().err
+
+
 def test_docstring_and_help(example):
     assert "python examples/tune_channels.py" in example.__doc__
     assert max(map(len, example.parser().format_help().splitlines())) <= 100
