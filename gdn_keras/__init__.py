@@ -1,6 +1,7 @@
 """Gaussian derivative networks: scale-covariant and scale-invariant networks for Keras 3."""
 
 from gdn_keras import datasets, experiments, export, layers, models, presets, scale_space
+from gdn_keras.pretrained import load_pretrained, pretrained_names
 from gdn_keras.version import __version__
 
 __all__ = [
@@ -9,7 +10,9 @@ __all__ = [
     "experiments",
     "export",
     "layers",
+    "load_pretrained",
     "models",
     "presets",
+    "pretrained_names",
     "scale_space",
 ]

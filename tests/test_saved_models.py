@@ -3,13 +3,13 @@
 import re
 from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
 
+import gdn_keras
 from gdn_keras.datasets import load_embedded_digits, rescale_images
 
-MODELS = sorted((Path(__file__).parents[1] / "saved_models").glob("*/model.keras"))
+SAVED_MODELS = Path(__file__).parents[1] / "saved_models"
 
 
 def card_accuracy(path: Path) -> dict[float, float]:
@@ -22,12 +22,12 @@ def card_accuracy(path: Path) -> dict[float, float]:
     return dict(zip(sizes, accuracies, strict=True))
 
 
-@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.parent.name)
-def test_card_holds_on_embedded_digits(path):
-    model = keras.saving.load_model(path)
+@pytest.mark.parametrize("name", gdn_keras.pretrained_names())
+def test_card_holds_on_embedded_digits(name):
+    model = gdn_keras.load_pretrained(name)
     digits = load_embedded_digits()
     images, labels = digits.x_test[:300], digits.y_test[:300]
-    card = card_accuracy(path.with_name("README.md"))
+    card = card_accuracy(SAVED_MODELS / name / "README.md")
     for size in (0.5, 1.0, 2.0, 4.0):
         scores = model.predict(rescale_images(images, size)[..., None], verbose=0)
         accuracy = 100 * np.mean(scores.argmax(axis=1) == labels)
@@ -35,5 +35,17 @@ def test_card_holds_on_embedded_digits(path):
         assert accuracy == pytest.approx(card[size], abs=2.5)
 
 
-def test_there_are_models():
-    assert MODELS
+def test_every_folder_is_a_complete_model_of_moderate_size():
+    names = gdn_keras.pretrained_names()
+    assert names and names == tuple(sorted(p.name for p in SAVED_MODELS.iterdir() if p.is_dir()))
+    sizes = []
+    for name in names:
+        assert (SAVED_MODELS / name / "saved_model" / "saved_model.pb").is_file()
+        files = [file for file in (SAVED_MODELS / name).rglob("*") if file.is_file()]
+        sizes.append(sum(file.stat().st_size for file in files))
+    assert max(sizes) < 3e6 and sum(sizes) < 15e6
+
+
+def test_unknown_name():
+    with pytest.raises(ValueError, match=r"`name` must be one of '.*Received: name='tiny'"):
+        gdn_keras.load_pretrained("tiny")

@@ -1,0 +1,99 @@
+"""Puts the network of a finished run into saved_models, with a model card made of its results.
+
+python tools/ship_model.py runs/large_size2 large_size2 --command "python examples/…"
+"""
+
+import argparse
+import shutil
+from pathlib import Path
+
+from gdn_keras.experiments.run_folder import MODEL, RESULTS, read_results
+
+SHIPPED = Path(__file__).parents[1] / "saved_models"
+_SOURCES = {
+    "embedded": "the digits in the package (from MNIST's training set)",
+    "mnist": "MNIST's training set",
+    "tfds": "MNIST's training set",
+    "official": "the published MNIST Large Scale files",
+}
+
+
+def ship(run: Path, name: str, command: str) -> Path:
+    """Copies model.keras, saved_model and accuracy.json, and writes README.md, the card."""
+    results = read_results(run)
+    folder = SHIPPED / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in (MODEL, RESULTS):
+        shutil.copyfile(run / file, folder / file)
+    shutil.rmtree(folder / "saved_model", ignore_errors=True)
+    shutil.copytree(run / "saved_model", folder / "saved_model")
+    (folder / "README.md").write_text(card(name, results, command))
+    return folder
+
+
+def card(name: str, results: dict, command: str) -> str:
+    """The model card."""
+    settings, counts = results["settings"], results["parameters"]
+    sizes = [f"{row['size']:.3g}" for row in results["sizes"]]
+    accuracies = [f"{100 * row['accuracy']:.2f}" for row in results["sizes"]]
+    steps = -(-results["training_images"] // settings["batch_size"]) * settings["epochs"]
+    trained = ", ".join(f"{size:g}" for size in settings["train_sizes"])
+    training_scales = settings["train_scales"] or settings["scales"]
+    augmented = "small rotations, shears and shifts" if settings["augment"] else "not augmented"
+    lines = [
+        f"# {name}",
+        "",
+        f"The `{settings['network']}` network, {counts['trainable']} parameters ({counts['paper']} "
+        f"as the paper counts), {_channels(results['scales'])}, {settings['pooling']} pooling, "
+        f"{settings['sampling']} sampling, for grey {settings['frame']}×{settings['frame']} images "
+        "with one digit at the centre.",
+        "",
+        f"- **Trained on** {results['training_images']} digits of {_SOURCES[settings['data']]} "
+        f"(LeCun et al., CC BY-SA 3.0) at size {trained} only, with {_channels(training_scales)}: "
+        f"{settings['epochs']} epochs, {steps} steps of {settings['batch_size']}, {augmented}, "
+        f"seed {settings['seed']}.",
+        f"- **Command**: `{command}`",
+        f"- **Accuracy** on {results['sizes'][0]['images']} test digits at each size:",
+        "",
+        f"| test size | {' | '.join(sizes)} |",
+        "|---" * (len(sizes) + 1) + "|",
+        f"| % | {' | '.join(accuracies)} |",
+        "",
+    ]
+    if results.get("selection_slope") is not None:
+        lines += [
+            f"- **Scale selection**: slope {results['selection_slope']:.2f} of log2(selected σ0) "
+            "over log2(size), from size 1 to 4; theory says 1. Images won by each channel are in "
+            "accuracy.json.",
+        ]
+    lines += [
+        "- **Limits**: digits off the centre by more than a pixel or two of the original 28×28, "
+        "rotated by more than about 15°, or larger than the frame (size > 5.6) are not what it was "
+        "trained for.",
+        "",
+        "```python",
+        "import gdn_keras",
+        "",
+        f'model = gdn_keras.load_pretrained("{name}")',
+        "```",
+        "",
+        "or, with TensorFlow alone: "
+        f"`python examples/predict.py saved_models/{name}/saved_model digit.png`.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _channels(scales) -> str:
+    if len(scales) == 1:
+        return f"one scale channel, σ0 = {scales[0]:.3g}"
+    return f"{len(scales)} scale channels, σ0 = {scales[0]:.3g} … {scales[-1]:.3g}"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("name")
+    parser.add_argument("--command", required=True, help="the command of the run, for the card")
+    options = parser.parse_args()
+    print(ship(options.run, options.name, options.command))
