@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable
 
+from gdn_keras.scale_space.validation import check_positive, check_sigma
+
 # About as much as one hand differs from another.
 ROTATION = math.radians(12)
 SHEAR = 0.15
@@ -28,6 +30,10 @@ def random_affine(
         has the value of the image's first pixel.
     """
     import tensorflow as tf
+
+    check_positive("size", size)
+    for name, value in (("rotation", rotation), ("shear", shear), ("shift", shift)):
+        check_sigma(value, name)
 
     def apply(images, seed):
         count = tf.shape(images)[0]

@@ -4,14 +4,15 @@ import hashlib
 import json
 import os
 import sys
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from gdn_keras.datasets.cache import cache_directory, open_array, with_progress, write_array
 from gdn_keras.datasets.digits import Digits, load_embedded_digits
-from gdn_keras.datasets.resampling import check_size
 from gdn_keras.datasets.transform import RECIPE, checked_shape, rescale_images
+from gdn_keras.scale_space.validation import check_integer, check_positive
 
 SPLITS = ("train", "validation", "test")
 # Rounding to float16 is off by at most 2.5e-4, an eighth of what the recipe itself is off from the
@@ -70,9 +71,11 @@ def load_large_scale(
         ValueError: If an argument is out of range.
         OSError: If the disk has no room, or the directory cannot be written to.
     """
-    check_size(size)
+    check_positive("size", size)
     output_shape = checked_shape(output_shape)
-    digits, labels = select_split(source or load_embedded_digits(), split, count)
+    digits, labels = select_split(
+        load_embedded_digits() if source is None else source, split, count
+    )
     shape = (len(digits), *output_shape, 1)
     if not cache:
         images = np.empty(shape, DTYPE)
@@ -134,6 +137,8 @@ def select_split(
     """The images and labels of a split, checked."""
     if split not in SPLITS:
         raise ValueError(f"`split` must be one of {SPLITS}. Received: split={split!r}")
+    if not isinstance(source, Sequence) or len(source) != 4:
+        raise ValueError(f"`source` must be `Digits`, four arrays. Received: source={source!r}")
     images, labels = source[2:] if split == "test" else source[:2]
     images, labels = np.asarray(images), np.asarray(labels)
     if images.ndim != 3 or labels.shape != images.shape[:1]:
@@ -148,7 +153,7 @@ def select_split(
         images, labels = images[part], labels[part]
     if count is None:
         count = len(images)
-    if not 0 < count <= len(images):
+    if check_integer("count", count) > len(images):
         raise ValueError(
             f"`count` must be between 1 and {len(images)}, the {split} images that there are. "
             f"Received: count={count}"

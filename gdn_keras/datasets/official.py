@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from gdn_keras.datasets.large_scale import SPLITS, LargeScale
-from gdn_keras.datasets.resampling import check_size
 from gdn_keras.datasets.transform import TRAIN_SIZES
+from gdn_keras.scale_space.validation import check_integer, check_positive
 
 _KEYS = {"train": "train", "validation": "val", "test": "test"}
 
@@ -55,7 +55,7 @@ def official_file(directory: str | os.PathLike, split: str, size: float) -> Path
     """The published file that holds these images."""
     if split not in SPLITS:
         raise ValueError(f"`split` must be one of {SPLITS}. Received: split={split!r}")
-    check_size(size)
+    check_positive("size", size)
     number = f"{size:.3f}".replace(".", "p")
     names = [f"mnist_large_scale_te10000_outsize112-112_scte{number}.h5"] * (split == "test")
     if size in TRAIN_SIZES:
@@ -115,6 +115,6 @@ def _read(content, file: Path, key: str):
 def _first(images, labels, count: int | None) -> LargeScale:
     if count is None:
         count = len(labels)
-    if not 0 < count <= len(labels):
+    if check_integer("count", count) > len(labels):
         raise ValueError(f"`count` must be between 1 and {len(labels)}. Received: count={count}")
     return LargeScale(_Images(images, count), labels[:count])

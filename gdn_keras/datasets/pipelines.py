@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gdn_keras.scale_space.validation import check_integer
+
 # Batches made ahead of the step that wants them: enough to hide their making, few enough that the
 # pipeline does not compete with the step for the cores.
 _AHEAD = 4
@@ -54,14 +56,13 @@ def training_pipeline(
     import tensorflow as tf
 
     labels = _checked(images, labels, batch_size)
-    if labels.min() < 0 or labels.max() >= num_classes:
+    if labels.min() < 0 or labels.max() >= check_integer("num_classes", num_classes):
         raise ValueError(
             f"`labels` must lie in [0, {num_classes}). "
             f"Received: labels from {labels.min()} to {labels.max()}"
         )
     for name, value in (("seed", seed), ("initial_epoch", initial_epoch)):
-        if value < 0:
-            raise ValueError(f"`{name}` must not be negative. Received: {name}={value}")
+        check_integer(name, value, minimum=0)
     if drop_remainder and batch_size > len(labels):
         raise ValueError(
             "`batch_size` must not exceed the number of images with drop_remainder=True. "
@@ -119,6 +120,8 @@ def epoch_order(count: int, seed: int, epoch: int) -> np.ndarray:
 
 def steps_per_epoch(count: int, batch_size: int = 50, drop_remainder: bool = False) -> int:
     """Number of batches that `count` images make."""
+    check_integer("count", count, minimum=0)
+    check_integer("batch_size", batch_size)
     return count // batch_size if drop_remainder else -(-count // batch_size)
 
 
@@ -146,6 +149,8 @@ def _gather(indices, images, labels, transform, augment=None, seed=0):
 def _checked(images, labels, batch_size: int) -> np.ndarray:
     """`labels` as int64, once everything has been found to fit together."""
     labels = np.asarray(labels)
+    if not hasattr(images, "shape") or not hasattr(images, "dtype"):
+        raise ValueError(f"`images` must be an array. Received: images={images!r}")
     if len(images.shape) not in (3, 4) or np.dtype(images.dtype).kind not in "uif":
         raise ValueError(
             "`images` must be numbers of shape [n, h, w] or [n, h, w, channels]. "
@@ -156,6 +161,5 @@ def _checked(images, labels, batch_size: int) -> np.ndarray:
             f"`labels` must be integers, one for each of the {images.shape[0]} images. "
             f"Received: shape {labels.shape}, dtype {labels.dtype}"
         )
-    if batch_size < 1:
-        raise ValueError(f"`batch_size` must be positive. Received: batch_size={batch_size}")
+    check_integer("batch_size", batch_size)
     return labels.astype("int64")

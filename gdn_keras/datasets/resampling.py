@@ -6,6 +6,8 @@ import math
 import numpy as np
 from scipy import ndimage
 
+from gdn_keras.scale_space.validation import check_choice, check_positive, check_sigma
+
 BOUNDARIES = {"zero": "reflect", "mirror": "reflect", "replicate": "nearest"}
 
 
@@ -27,7 +29,7 @@ def resampling_matrix(
     Returns:
         Read-only float64 array `[output_length, length]`.
     """
-    _check_resampling(size, smoothing, boundary)
+    check_resampling(size, smoothing, boundary)
     oversampling = 1 if size >= 1 or smoothing == 0 else math.ceil(2 / size)
     kernel = _gaussian(smoothing * size * oversampling)
     reach = len(kernel) // 2
@@ -54,16 +56,8 @@ def _gaussian(sigma: float) -> np.ndarray:
     return kernel / kernel.sum()
 
 
-def check_size(size: float) -> None:
-    if not (math.isfinite(size) and size > 0):
-        raise ValueError(f"`size` must be positive. Received: size={size}")
-
-
-def _check_resampling(size: float, smoothing: float, boundary: str) -> None:
-    check_size(size)
-    if not (math.isfinite(smoothing) and smoothing >= 0):
-        raise ValueError(f"`smoothing` must not be negative. Received: smoothing={smoothing}")
-    if boundary not in BOUNDARIES:
-        raise ValueError(
-            f"`boundary` must be one of {tuple(BOUNDARIES)}. Received: boundary={boundary!r}"
-        )
+def check_resampling(size: float, smoothing: float, boundary: str) -> None:
+    """Raise unless these are arguments of `resampling_matrix`."""
+    check_positive("size", size)
+    check_sigma(smoothing, "smoothing")
+    check_choice("boundary", boundary, tuple(BOUNDARIES))

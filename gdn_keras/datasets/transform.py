@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gdn_keras.datasets.resampling import resampling_matrix
+from gdn_keras.datasets.resampling import check_resampling, resampling_matrix
 from gdn_keras.datasets.separable import GAIN, MIDPOINT, PEAK, rescale_into
 
 TRAIN_SIZES = (1, 2, 4)
@@ -76,6 +76,7 @@ def rescale_images(
             contains NaN.
     """
     images = _checked_images(images, contrast)
+    check_resampling(size, smoothing, boundary)
     colour = images.ndim == 4
     planes = np.moveaxis(images, 3, 1) if colour else images[:, None]
     count, channels, height, width = planes.shape
@@ -129,9 +130,7 @@ def rescale_map(
 
     output_shape = checked_shape(output_shape)
     _checked_contrast(contrast)
-    resampling_matrix(
-        1, 1, size, smoothing, boundary
-    )  # reject a bad value here, not inside tf.data
+    check_resampling(size, smoothing, boundary)  # here, not inside tf.data
 
     def rescale(images):
         images = tf.cast(images if images.shape.rank == 4 else images[..., None], "float32")

@@ -9,7 +9,13 @@ from gdn_keras.datasets import TEST_SIZES, TRAIN_SIZES
 from gdn_keras.layers.scale_pooling import POOLINGS
 from gdn_keras.presets import PAPER_SCALES, PRESETS
 from gdn_keras.scale_space import SAMPLINGS
-from gdn_keras.scale_space.validation import check_choice, check_scales
+from gdn_keras.scale_space.validation import (
+    check_choice,
+    check_integer,
+    check_positive,
+    check_scales,
+    check_widths,
+)
 
 DATA = ("embedded", "mnist", "tfds", "official")
 IMAGES = ("large_scale", "mnist")
@@ -80,38 +86,35 @@ class Settings:
     jit: bool = False
 
     def __post_init__(self):
-        for name in ("widths", "scales", "train_scales", "train_sizes", "test_sizes"):
-            value = getattr(self, name)
-            if value is not None:
-                number = int if name == "widths" else float
-                object.__setattr__(self, name, tuple(number(v) for v in value))
+        checks = {"scales": check_scales, "train_sizes": _numbers, "test_sizes": _numbers}
+        if self.widths is not None:
+            object.__setattr__(self, "widths", check_widths(self.widths))
+        if self.train_scales is not None:
+            checks["train_scales"] = check_scales
+        for name, check in checks.items():
+            object.__setattr__(self, name, check(getattr(self, name), name))
         choices = {"network": tuple(PRESETS), "pooling": POOLINGS, "sampling": SAMPLINGS}
         choices |= {"images": IMAGES, "data": DATA, "loss": LOSSES, "precision": PRECISIONS}
         for name, allowed in choices.items():
             check_choice(name, getattr(self, name), allowed)
-        check_scales(self.scales)
-        check_scales(self.scales if self.train_scales is None else self.train_scales)
         self._check_counts()
         self._check_rates()
         self._check_sizes()
         self._check_data()
 
     def _check_counts(self):
-        for name in ("digits", "test_digits", "epochs", "batch_size"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
-        for name in ("frame", "train_frame"):
-            value = getattr(self, name)
-            if value is not None and value < 3:
-                raise ValueError(f"`{name}` must be at least 3 pixels. Received: {name}={value}")
-        if self.seed < 0:
-            raise ValueError(f"`seed` must not be negative. Received: seed={self.seed}")
+        minima = {"epochs": 1, "batch_size": 1, "frame": 3, "seed": 0}
+        optional = {"digits": 1, "test_digits": 1, "train_frame": 3}
+        minima |= {name: n for name, n in optional.items() if getattr(self, name) is not None}
+        for name, minimum in minima.items():
+            check_integer(name, getattr(self, name), minimum)
 
     def _check_rates(self):
-        if not 0 < self.final_learning_rate <= self.learning_rate:
+        check_positive("learning_rate", self.learning_rate)
+        check_positive("final_learning_rate", self.final_learning_rate)
+        if self.final_learning_rate > self.learning_rate:
             raise ValueError(
-                "`final_learning_rate` must be positive and at most `learning_rate`. Received: "
+                "`final_learning_rate` must be at most `learning_rate`. Received: "
                 f"final_learning_rate={self.final_learning_rate}, "
                 f"learning_rate={self.learning_rate}"
             )
@@ -170,6 +173,15 @@ class Settings:
     def as_dict(self) -> dict[str, Any]:
         """As JSON would give it back."""
         return json.loads(json.dumps(dataclasses.asdict(self)))
+
+
+def _numbers(values: Sequence[float], name: str) -> tuple[float, ...]:
+    try:
+        return tuple(check_positive(name, value) for value in values)
+    except TypeError:
+        raise ValueError(
+            f"`{name}` must be a sequence of numbers. Received: {name}={values!r}"
+        ) from None
 
 
 def _listed(values: Sequence[float]) -> str:

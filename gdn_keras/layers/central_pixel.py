@@ -31,6 +31,7 @@ class CentralPixel(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs):
+        inputs = ops.cast(inputs, self.compute_dtype)  # Keras leaves integers as they are
         for _ in range(2):
             size = inputs.shape[1] or ops.shape(inputs)[1]
             # Both indices are the central one where the length is odd.

@@ -59,6 +59,7 @@ class GaussianSmoothing(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs, scale: float = 1.0):
+        inputs = ops.cast(inputs, self.compute_dtype)  # Keras leaves integers as they are
         sigma = self.sigma * check_positive("scale", scale)
         shape = inputs.shape[1:3]
         if fits_matrices(shape, sigma, self.truncation):

@@ -73,6 +73,8 @@ class ScaleChannels(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        if not isinstance(network, keras.Sequential):
+            raise ValueError(f"`network` must be a keras.Sequential. Received: network={network!r}")
         self.network = network
         self.scales = check_scales(scales)
         self.pooling = pooling
@@ -118,6 +120,7 @@ class ScaleChannels(keras.layers.Layer):
 
     def channels(self, inputs, training=None):
         """The stack of scale channels, [batch, scale channels, ...], before pooling."""
+        check_image_shape(self, inputs.shape, minimum=3)
         inputs = ops.cast(inputs, self.compute_dtype)
         if None in tuple(inputs.shape[1:3]) and None not in self._image_shape:
             # Input pipelines lose static shapes; what the layer was built for is known all the

@@ -1,5 +1,7 @@
 """Pooling over scale channels."""
 
+import math
+
 import keras
 from keras import ops
 
@@ -47,7 +49,8 @@ class ScalePooling(keras.layers.Layer):
 
     def call(self, inputs):
         if self.pooling == "max":
-            return ops.max(inputs, axis=1)
+            # With a start, it takes batches of no images too.
+            return ops.max(inputs, axis=1, initial=-math.inf)
         if self.pooling == "average":
             return ops.mean(inputs, axis=1)
         channels = ops.cast(inputs.shape[1], inputs.dtype)

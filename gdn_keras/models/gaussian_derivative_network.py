@@ -15,6 +15,7 @@ from gdn_keras.presets import PAPER_SCALES, PRESETS
 from gdn_keras.scale_space import DEFAULT_TRUNCATION
 from gdn_keras.scale_space.validation import (
     check_choice,
+    check_input_shape,
     check_integer,
     check_positive,
     check_widths,
@@ -75,7 +76,7 @@ def gaussian_derivative_network(
     if check_positive("scale_ratio", scale_ratio) < 1:
         raise ValueError(f"`scale_ratio` must be >= 1. Received: scale_ratio={scale_ratio!r}")
     check_choice("output", output, ("center", "map"))
-    input_shape = _check_input_shape(input_shape)
+    input_shape = check_input_shape(input_shape)
     jet = {"order": order, "boundary": boundary, "truncation": truncation}
 
     layers = []
@@ -121,17 +122,3 @@ def from_preset(preset: str, **overrides) -> keras.Model:
     """
     check_choice("preset", preset, tuple(PRESETS))
     return gaussian_derivative_network(**{**PRESETS[preset]["parameters"], **overrides})
-
-
-def _check_input_shape(input_shape) -> tuple[int | None, ...]:
-    try:
-        shape = tuple(input_shape)
-    except TypeError:
-        shape = ()
-    spatial_ok = all(n is None or (isinstance(n, int) and n >= 3) for n in shape[:2])
-    if len(shape) != 3 or not spatial_ok or not isinstance(shape[2], int) or shape[2] < 1:
-        raise ValueError(
-            "`input_shape` must be (height, width, channels), with at least 3x3 pixels. "
-            f"Received: input_shape={input_shape!r}"
-        )
-    return shape

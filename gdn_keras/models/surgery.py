@@ -6,10 +6,13 @@ import keras
 
 from gdn_keras.layers import ScaleChannels
 from gdn_keras.scale_space import jet_orders
+from gdn_keras.scale_space.validation import check_input_shape, check_scales
 
 
 def scale_channels_of(model: keras.Model) -> ScaleChannels:
     """The `ScaleChannels` layer of a model."""
+    if not isinstance(model, keras.Model):
+        raise ValueError(f"`model` must be a keras.Model. Received: model={model!r}")
     found = [layer for layer in model.layers if isinstance(layer, ScaleChannels)]
     if len(found) != 1:
         raise ValueError(
@@ -41,8 +44,10 @@ def retarget(
         scales: sigma_0 of the new model's scale channels; unchanged by default.
     """
     scale_channels_of(model)
-    shape = tuple(model.input_shape[1:] if input_shape is None else input_shape)
-    if len(shape) != 3 or shape[-1] != model.input_shape[-1]:
+    shape = check_input_shape(model.input_shape[1:] if input_shape is None else input_shape)
+    if scales is not None:
+        scales = check_scales(scales)
+    if shape[-1] != model.input_shape[-1]:
         raise ValueError(
             f"`input_shape` must be (height, width, {model.input_shape[-1]}), with the channels "
             f"of the model. Received: input_shape={input_shape!r}"
@@ -65,7 +70,8 @@ def channel_model(model: keras.Model) -> keras.Model:
 
     It shares its weights with `model`; `model` itself pools over the second axis.
     """
-    return keras.Model(model.inputs, scale_channels_of(model).output, name=f"{model.name}_channels")
+    stack = scale_channels_of(model).output
+    return keras.Model(model.inputs, stack, name=f"{model.name}_channels")
 
 
 def parameter_counts(model: keras.Model) -> dict[str, int]:

@@ -6,6 +6,7 @@ from scipy.special import ive
 from gdn_keras.scale_space.validation import check_sigma, check_truncation
 
 DEFAULT_TRUNCATION = 1e-3
+MAX_SIGMA = 1e4  # grid steps; beyond 3.2e4 SciPy's Bessel functions are not a number
 
 
 def discrete_gaussian(n: np.ndarray, variance: np.ndarray) -> np.ndarray:
@@ -32,6 +33,10 @@ def truncation_radius(sigma: float, truncation: float = DEFAULT_TRUNCATION) -> i
         truncation: Bound on the mass that is cut off, both tails together, in (0, 1).
     """
     sigma = check_sigma(sigma)
+    if sigma > MAX_SIGMA:
+        raise ValueError(
+            f"`sigma` must be at most {MAX_SIGMA:g} grid steps. Received: sigma={sigma!r}"
+        )
     truncation = check_truncation(truncation)
     # Far enough for any admissible `truncation`: 40 terms of (s/2)^n / n! at small s, and
     # twelve standard deviations where T is close to the continuous Gaussian.

@@ -44,7 +44,7 @@ def jet_stencils(order: int = 2, zero_order: bool = False) -> np.ndarray:
         float64 array [terms, size, size], rows along y and columns along x; size is 3 up to
         order 2 and 5 for order 3.
     """
-    size = 3 if order <= 2 else 5
+    size = 3 if check_order(order) <= 2 else 5
     stencils = []
     for a, b in jet_orders(order, zero_order):
         along_x, along_y = (_centred(derivative_stencil(n), size) for n in (a, b))

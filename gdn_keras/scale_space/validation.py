@@ -92,3 +92,18 @@ def check_widths(value: Sequence[int]) -> tuple[int, ...]:
     if not widths:
         raise ValueError(f"`widths` must name at least one layer. Received: widths={value!r}")
     return widths
+
+
+def check_input_shape(input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
+    """Height and width of at least 3, or `None`, and a number of channels."""
+    try:
+        shape = tuple(input_shape)
+    except TypeError:
+        shape = ()
+    spatial_ok = all(n is None or (isinstance(n, int) and n >= 3) for n in shape[:2])
+    if len(shape) != 3 or not spatial_ok or not isinstance(shape[2], int) or shape[2] < 1:
+        raise ValueError(
+            "`input_shape` must be (height, width, channels), with at least 3x3 pixels. "
+            f"Received: input_shape={input_shape!r}"
+        )
+    return shape

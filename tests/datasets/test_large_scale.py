@@ -190,10 +190,10 @@ NAN = Digits(*[np.full((3, 5, 5), np.nan), np.zeros(3)] * 2)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"size": 0}, "`size` must be positive. Received: size=0"),
-        ({"size": -2}, "`size` must be positive. Received: size=-2"),
+        ({"size": 0}, "`size` must be a positive, finite number. Received: size=0"),
+        ({"size": -2}, "`size` must be a positive, finite number. Received: size=-2"),
         ({"split": "val"}, "`split` must be one of .* Received: split='val'"),
-        ({"count": 0}, "`count` must be between 1 and 1000, .* Received: count=0"),
+        ({"count": 0}, "`count` must be an integer >= 1. Received: count=0"),
         ({"count": 1001}, "`count` must be between 1 and 1000"),
         ({"output_shape": (0, 112)}, "`output_shape` must be two positive integers"),
         ({"source": SHORT, "count": None}, "as many labels .* shapes .3, 5, 5. and .2,."),

@@ -65,9 +65,9 @@ def test_missing_file_is_named(directory):
     ("arguments", "message"),
     [
         (("train", 3), "`size` must be one of .* for split='train'. Received: size=3"),
-        (("test", -1), "`size` must be positive. Received: size=-1"),
+        (("test", -1), "`size` must be a positive, finite number. Received: size=-1"),
         (("val", 2), "`split` must be one of .* Received: split='val'"),
-        (("test", 2, 0), "`count` must be between 1 and 6. Received: count=0"),
+        (("test", 2, 0), "`count` must be an integer >= 1. Received: count=0"),
     ],
 )
 def test_bad_input(directory, arguments, message):

@@ -120,10 +120,10 @@ def test_grey_images_without_a_channel_get_one(digits):
         ({"images": IMAGES[..., 0, 0]}, r"`images` must be numbers .* shape \(23, 4\)"),
         ({"images": IMAGES.astype(str)}, r"`images` must be numbers"),
         ({"images": IMAGES[:0], "labels": LABELS[:0]}, r"one for each of the 0 images"),
-        ({"batch_size": 0}, r"`batch_size` must be positive. Received: batch_size=0"),
+        ({"batch_size": 0}, r"`batch_size` must be an integer >= 1. Received: batch_size=0"),
         ({"batch_size": 24, "drop_remainder": True}, r"`batch_size` must not exceed"),
-        ({"seed": -1}, r"`seed` must not be negative. Received: seed=-1"),
-        ({"initial_epoch": -1}, r"`initial_epoch` must not be negative"),
+        ({"seed": -1}, r"`seed` must be an integer >= 0. Received: seed=-1"),
+        ({"initial_epoch": -1}, r"`initial_epoch` must be an integer >= 0"),
     ],
 )
 def test_bad_input(arguments, message):

@@ -301,6 +301,7 @@ def _run_mounted(training, script, *arguments, after=lambda: None) -> Ended:
         **os.environ,
         "GDN_KERAS_CACHE": str(training.cache),
         "GDN_HOME": str(training.folder.parent),
+        "PYTHONPATH": str(ROOT),
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
     done = subprocess.run(
