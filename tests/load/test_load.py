@@ -63,3 +63,9 @@ def test_bad_arguments_end_with_a_clear_error(load, capsys):
 def test_memory_stays_as_it_is(load):
     result = load.sustain(load.SAVED_MODEL, seconds=20, threads=4, batches=[1, 2, 5, 16, 50])
     assert result["passed"], result["summary"]
+
+
+def test_what_stays_alive_is_counted(load):
+    before = load._alive()
+    kept = small_network()
+    assert load._alive()["layers"] - before["layers"] >= len(kept.layers)
