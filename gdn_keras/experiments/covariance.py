@@ -118,7 +118,7 @@ def invariance_error(
 def blob_images(
     shape: tuple[int, int, int], scale: float, count: int = 4, seed: int = 0
 ) -> np.ndarray:
-    """Smooth analytic images: ten Gaussian blobs about the centre, of 2 to 4 times `scale`.
+    """Smooth analytic images: ten Gaussian blobs about the centre, of 1.5 to 3 times `scale`.
 
     The same seed at another scale and shape gives the same pattern, rescaled exactly.
     """
@@ -130,7 +130,7 @@ def blob_images(
     for image in images:
         for _ in range(10):
             x0, y0 = rng.uniform(-5, 5, size=2)
-            spread, amplitude = rng.uniform(2.0, 4.0), rng.normal(size=channels)
+            spread, amplitude = rng.uniform(1.5, 3.0), rng.normal(size=channels)
             image += amplitude * np.exp(-((x - x0) ** 2 + (y - y0) ** 2) / (2 * spread**2))
     return images.astype("float32")
 

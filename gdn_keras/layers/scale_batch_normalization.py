@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from gdn_keras.scale_space.validation import check_positive
+from gdn_keras.scale_space.validation import check_positive, check_sigma
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -60,7 +60,7 @@ class ScaleBatchNormalization(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if not 0 <= momentum < 1:
+        if check_sigma(momentum, "momentum") >= 1:
             raise ValueError(f"`momentum` must lie in [0, 1). Received: momentum={momentum!r}")
         self.momentum = float(momentum)
         self.epsilon = check_positive("epsilon", epsilon)
@@ -119,7 +119,7 @@ class ScaleBatchNormalization(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs, training=None, weights=None):
-        tensors = _as_list(inputs)
+        tensors = [ops.cast(x, self.compute_dtype) for x in _as_list(inputs)]
         if training and self.trainable:
             mean, variance = self._joint_statistics(tensors, weights)
             for moving, value in ((self.moving_mean, mean), (self.moving_variance, variance)):

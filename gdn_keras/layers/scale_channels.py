@@ -83,6 +83,12 @@ class ScaleChannels(keras.layers.Layer):
         self._pool = None if pooling is None else ScalePooling(pooling, dtype=self.dtype_policy)
         self._jets = [x for x in network.layers if isinstance(x, GaussianDerivative)]
         _check_network(network, self._jets)
+        if self.sampling == "matched" and self.scales[0] * self._jets[0].sigma < 0.5:
+            raise ValueError(
+                "`scales` must give the first layer a sigma of at least half a pixel, or there is "
+                f"nothing to sample between pixels. Received: scales={scales!r} with "
+                f"sigma={self._jets[0].sigma:g}"
+            )
 
     @property
     def geometry(self) -> Geometry:

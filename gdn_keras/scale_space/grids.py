@@ -11,6 +11,7 @@ from gdn_keras.scale_space.gaussian import (
 )
 from gdn_keras.scale_space.validation import (
     check_boundary,
+    check_choice,
     check_integer,
     check_positive,
     check_sigma,
@@ -52,6 +53,8 @@ def sampling_matrix(
     sigma: float,
     boundary: str = "symmetric",
     truncation: float = DEFAULT_TRUNCATION,
+    moments: int = 2,
+    edge: float | None = None,
 ) -> np.ndarray:
     """The matrix A that smooths a signal on `source` and samples the result on `target`.
 
@@ -60,7 +63,9 @@ def sampling_matrix(
 
     A target point between the source points q and q + 1, at q + t, gets the row
     (1 - t) T(. - q; s') + t T(. - q - 1; s') with s' = s - t (1 - t): its mean is exactly q + t
-    and its variance exactly s = sigma^2, up to truncation, at every sub-grid position.
+    and its variance exactly s = sigma^2, up to truncation, at every sub-grid position. Its third
+    and fourth cumulants are t (1 - t) (1 - 2 t) and s - 6 (t (1 - t))^2 where a Gaussian has
+    zero, which shows at fine scales; `moments=4` takes them out.
 
     Args:
         source: Where the signal is given.
@@ -69,6 +74,11 @@ def sampling_matrix(
         boundary: What the signal is taken to be beyond the source. "symmetric": mirrored, with
             the edge sample repeated. "replicate": the edge sample. "zero": zero.
         truncation: Bound on the mass of each row that is cut off before it is normalised.
+        moments: 2 for rows of T, which are positive, or 4 for rows that have the Gaussian's third
+            and fourth moments too, for which they may dip below zero.
+        edge: Where the signal ends on either side, as a distance from the source's centre; half a
+            step beyond its last point by default. Where the continued signal is wanted between
+            source points, it is interpolated linearly.
 
     Returns:
         float64 array [target.size, source.size]; rows sum to one unless `boundary="zero"`.
@@ -78,6 +88,7 @@ def sampling_matrix(
             source step in the worst case.
     """
     sigma, boundary = check_sigma(sigma), check_boundary(boundary)
+    check_choice("moments", moments, (2, 4))
     position = (target.positions - source.positions[0]) / source.step
     nearest = np.floor(position + _SNAP).astype(np.int64)
     fraction = position - nearest
@@ -93,18 +104,50 @@ def sampling_matrix(
     kernel = discrete_gaussian(taps, np.maximum(variance, 0.0)[:, None])
     kernel /= kernel.sum(axis=1, keepdims=True)
 
+    rows = np.pad(kernel * (1 - fraction)[:, None], ((0, 0), (0, 1)))
+    rows[:, 1:] += kernel * fraction[:, None]
+    first = nearest - radius
+    if moments == 4:
+        rows, first = _without_cumulants(rows, fraction, (sigma / source.step) ** 2), first - 2
+
     matrix = np.zeros((target.size, source.size))
-    rows = np.broadcast_to(np.arange(target.size)[:, None], kernel.shape)
-    for shift, share in ((0, 1 - fraction), (1, fraction)):
-        columns, inside = _fold(nearest[:, None] + taps + shift, source.size, boundary)
-        np.add.at(matrix, (rows, columns), kernel * share[:, None] * inside)
+    margin = 0.5 if edge is None else edge / source.step - (source.size - 1) / 2
+    index = first[:, None] + np.arange(rows.shape[1])
+    for column, share in _continued(index, source.size, margin, boundary):
+        np.add.at(matrix, (np.arange(target.size)[:, None], column), rows * share)
     return matrix
 
 
-def _fold(index: np.ndarray, size: int, boundary: str) -> tuple[np.ndarray, np.ndarray]:
-    """Bring indices beyond 0 ... size - 1 back inside; the mask says which taps count."""
+def _without_cumulants(rows: np.ndarray, fraction: np.ndarray, variance: float) -> np.ndarray:
+    """Rows less their third and fourth cumulants, two taps longer at either end.
+
+    The third and fourth central differences of a row, over 3! and 4!, have just these moments.
+    """
+    spread = fraction * (1 - fraction)
+    third, fourth = spread * (1 - 2 * fraction), variance - 6 * spread**2
+    rows = np.pad(rows, ((0, 0), (4, 4)))
+    far_left, left, middle, right, far_right = (
+        rows[:, k : rows.shape[1] - 4 + k] for k in range(5)
+    )
+    skewness = (far_left - 2 * left + 2 * right - far_right) / 2
+    kurtosis = far_left - 4 * left + 6 * middle - 4 * right + far_right
+    return middle - third[:, None] / 6 * skewness - fourth[:, None] / 24 * kurtosis
+
+
+def _continued(index, size: int, margin: float, boundary: str):
+    """The samples 0 ... size - 1 that a signal consists of at `index`, as pairs (sample, share).
+
+    It ends at -margin and size - 1 + margin, and goes on beyond by the boundary rule.
+    """
+    start, length = -margin, size - 1 + 2 * margin
     if boundary == "symmetric":
-        index = index % (2 * size)
-        return np.minimum(index, 2 * size - 1 - index), np.ones(index.shape)
-    inside = (index >= 0) & (index < size) if boundary == "zero" else np.ones(index.shape)
-    return np.clip(index, 0, size - 1), inside
+        position = (index - start) % (2 * length)
+        position = start + np.minimum(position, 2 * length - position)
+    else:
+        position = np.clip(index, start, start + length)
+    inside = np.abs(position - index) < _SNAP if boundary == "zero" else np.ones(index.shape)
+    lower = np.floor(position + _SNAP).astype(np.int64)
+    share = np.where(position - lower < _SNAP, 0.0, position - lower)
+    yield np.clip(lower, 0, size - 1), (1 - share) * inside
+    if share.any():
+        yield np.clip(lower + 1, 0, size - 1), share * inside

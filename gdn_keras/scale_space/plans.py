@@ -112,7 +112,7 @@ def _signature(group: Group) -> tuple:
 def _plan_channel(shape: tuple[int, int], scale: float, geometry: Geometry) -> Group:
     """One channel's plan; everything but the lift is measured in units of sigma_0."""
     axes = [_axis_grids(size, scale, geometry) for size in shape]
-    images = [Grid(size, 1 / scale) for size in shape]
+    images = [_Layer(Grid(size, 1 / scale), size / scale / 2) for size in shape]
     lift = _operator(tuple(images), tuple(axis[0] for axis in axes), 0, geometry)
     operators = tuple(
         _operator(tuple(axis[k - 1] for axis in axes), tuple(axis[k] for axis in axes), k, geometry)
@@ -126,10 +126,10 @@ def _plan_channel(shape: tuple[int, int], scale: float, geometry: Geometry) -> G
 
 @dataclass(frozen=True)
 class _Layer:
-    """A layer's grid along one axis; `cut` where the cone ends it before the image does."""
+    """A layer's grid along one axis, and the edge of the image unless the cone ends before it."""
 
     grid: Grid
-    cut: bool
+    edge: float | None
 
 
 def _axis_grids(size: int, scale: float, geometry: Geometry) -> list[_Layer]:
@@ -143,7 +143,8 @@ def _dense_grids(size: int, scale: float, geometry: Geometry) -> list[_Layer]:
     needed = 2 - size % 2 if geometry.center else size
     layers = []
     for sigma, margin in zip(reversed(geometry.sigmas), reversed(geometry.margins), strict=True):
-        layers.append(_Layer(Grid(needed, 1 / scale), cut=needed < size))
+        edge = size / scale / 2 if needed == size else None
+        layers.append(_Layer(Grid(needed, 1 / scale), edge))
         reach = margin + truncation_radius(sigma * scale, geometry.truncation)
         needed = min(size, needed + 2 * reach)
     return layers[::-1]
@@ -152,12 +153,13 @@ def _dense_grids(size: int, scale: float, geometry: Geometry) -> list[_Layer]:
 def _matched_grids(size: int, scale: float, geometry: Geometry) -> list[_Layer]:
     """An odd number of points about the image's centre, as far as the image or the cone goes."""
     layers = []
+    edge = size / scale / 2
     for k in range(len(geometry.sigmas)):
         step = geometry.sigmas[k] / geometry.density
-        # The last point lies inside the image, at most a step from its edge.
-        to_edge = max(0, math.ceil(size / scale / (2 * step) - 1 - 1e-6))
+        # The last point lies on the edge of the image, or less than a step beyond.
+        to_edge = math.ceil(edge / step - 1e-6)
         half = min(to_edge, _cone_radius(k, step, geometry)) if geometry.center else to_edge
-        layers.append(_Layer(Grid(2 * half + 1, step), cut=half < to_edge))
+        layers.append(_Layer(Grid(2 * half + 1, step), edge if half == to_edge else None))
     return layers
 
 
@@ -167,28 +169,34 @@ def _cone_radius(k: int, step: float, geometry: Geometry) -> int:
     return math.ceil(_REACH * math.sqrt(variance) / step)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _operator(
-    source: tuple[Grid | _Layer, ...], target: tuple[_Layer, ...], k: int, geometry: Geometry
+    source: tuple[_Layer, ...], target: tuple[_Layer, ...], k: int, geometry: Geometry
 ) -> Operator:
-    """The operator of layer k; cached, so that channels with equal grids share one object."""
+    """The operator of layer k; cached, so that channels with equal grids share one object.
+
+    The lift is where scale channels could differ: the finer one is, the more the third and fourth
+    moments of T do. So they are set right there.
+    """
+    lifted = k == 0 and geometry.sampling == "matched"
     matrices = []
     for here, there in zip(source, target, strict=True):
-        cut = isinstance(here, _Layer) and here.cut
         matrices.append(
             sampling_matrix(
-                here.grid if isinstance(here, _Layer) else here,
+                here.grid,
                 there.grid.padded(geometry.margins[k]),
                 geometry.sigmas[k],
                 # A cone's end is no edge of the image: nothing is known to be zero beyond it.
-                "symmetric" if cut else geometry.boundary,
+                "symmetric" if here.edge is None else geometry.boundary,
                 geometry.truncation,
+                moments=4 if lifted else 2,
+                edge=here.edge,
             )
         )
     return Operator(*matrices, sigma=geometry.sigmas[k] / target[0].grid.step)
 
 
-def _output_operator(grids: list[_Layer], images: list[Grid], geometry: Geometry) -> Operator:
+def _output_operator(layers: list[_Layer], images: list[_Layer], geometry: Geometry) -> Operator:
     """From the last layer's grid to the pixels, with the least smoothing that any position takes.
 
     Half a step is constant over the plane and the same in every channel, so that it keeps the
@@ -196,9 +204,14 @@ def _output_operator(grids: list[_Layer], images: list[Grid], geometry: Geometry
     """
     matrices = [
         sampling_matrix(
-            layer.grid, image, layer.grid.step / 2, geometry.boundary, geometry.truncation
+            layer.grid,
+            image.grid,
+            layer.grid.step / 2,
+            geometry.boundary,
+            geometry.truncation,
+            edge=layer.edge,
         )
-        for layer, image in zip(grids, images, strict=True)
+        for layer, image in zip(layers, images, strict=True)
     ]
     return Operator(*matrices, sigma=0.5)
 
