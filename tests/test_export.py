@@ -1,3 +1,4 @@
+import gc
 import os
 import sys
 
@@ -143,6 +144,19 @@ def test_nothing_is_left_to_compute_but_the_network(model):
     for op in graph.get_operations():
         if op.type == "Conv2D":
             assert op.inputs[1].op.type == "Const"
+
+
+def test_no_graph_stays_behind(model, tmp_path):
+    def graphs():
+        gc.collect()
+        named = [x for x in gc.get_objects() if type(x).__name__ == "FuncGraph"]
+        return sum(graph.name in ("network", "folded") for graph in named)
+
+    counts = []
+    for _ in range(3):
+        export_saved_model(model, tmp_path / "saved_model")
+        counts.append(graphs())
+    assert counts[0] == counts[1] == counts[2]
 
 
 def test_sizes_in_units_of_the_training_size(model, tmp_path):

@@ -40,7 +40,8 @@ def run_plan(network, groups, inputs, training):
         if isinstance(layer, GaussianDerivative):
             affine = None if training else _pop_normalization(layer, layers)
             states = [
-                _derive(layer, k, x, group, affine) for x, group in zip(states, groups, strict=True)
+                _derive(layer, k, x, group, affine, training)
+                for x, group in zip(states, groups, strict=True)
             ]
             k += 1
         elif isinstance(layer, ScaleBatchNormalization):
@@ -63,7 +64,7 @@ def _pop_normalization(layer, following):
     return None
 
 
-def _derive(layer, k, x, group, affine):
+def _derive(layer, k, x, group, affine, training):
     """Layer k on one group: smooth and sample, then one convolution.
 
     Sampling swaps rows and columns: images are the right way round before layers 0, 2, ...
@@ -81,7 +82,7 @@ def _derive(layer, k, x, group, affine):
         factor, offset = affine
         kernel = kernel * factor
         bias = offset if bias is None else bias * factor + offset
-    return layer.combine(smoothed, kernel, bias)
+    return layer.combine(smoothed, kernel, bias, training)
 
 
 def _maps(x, group, k):

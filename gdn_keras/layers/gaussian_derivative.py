@@ -173,9 +173,9 @@ class GaussianDerivative(keras.layers.Layer):
         composed = ops.matmul(ops.convert_to_tensor(basis, dtype=self.kernel.dtype), weights)
         return ops.reshape(composed, (size, size, *self.kernel.shape[1:]))
 
-    def combine(self, smoothed, kernel, bias=None):
+    def combine(self, smoothed, kernel, bias=None, training=True):
         """Apply a composed kernel, the bias and the activation to a smoothed image with margins."""
-        outputs = valid_convolution(smoothed, ops.cast(kernel, smoothed.dtype))
+        outputs = valid_convolution(smoothed, ops.cast(kernel, smoothed.dtype), training)
         if bias is not None:
             outputs = outputs + ops.cast(bias, outputs.dtype)
         return self.activation(outputs)

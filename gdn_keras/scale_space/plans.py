@@ -156,8 +156,8 @@ def _matched_grids(size: int, scale: float, geometry: Geometry) -> list[_Layer]:
     edge = size / scale / 2
     for k in range(len(geometry.sigmas)):
         step = geometry.sigmas[k] / geometry.density
-        # The last point lies on the edge of the image, or less than a step beyond.
-        to_edge = math.ceil(edge / step - 1e-6)
+        # The last point lies inside the image, at most a step from its edge.
+        to_edge = max(0, math.ceil(edge / step - 1 - 1e-6))
         half = min(to_edge, _cone_radius(k, step, geometry)) if geometry.center else to_edge
         layers.append(_Layer(Grid(2 * half + 1, step), edge if half == to_edge else None))
     return layers
