@@ -61,7 +61,8 @@ def test_bad_arguments_end_with_a_clear_error(load, capsys):
 
 @pytest.mark.slow
 def test_memory_stays_as_it_is(load):
-    result = load.sustain(load.SAVED_MODEL, seconds=20, threads=4, batches=[1, 2, 5, 16, 50])
+    # TensorFlow's own buffers grow for the first few hundred calls: 20 seconds are too few.
+    result = load.sustain(load.SAVED_MODEL, seconds=150, threads=4, batches=[1, 2, 5, 16, 50])
     assert result["passed"], result["summary"]
 
 
