@@ -4,6 +4,7 @@ python tools/ship_model.py runs/large_size2 large_size2 --command "python exampl
 """
 
 import argparse
+import json
 import shutil
 from pathlib import Path
 
@@ -23,8 +24,9 @@ def ship(run: Path, name: str, command: str) -> Path:
     results = read_results(run)
     folder = SHIPPED / name
     folder.mkdir(parents=True, exist_ok=True)
-    for file in (MODEL, RESULTS):
-        shutil.copyfile(run / file, folder / file)
+    shutil.copyfile(run / MODEL, folder / MODEL)
+    results["settings"]["data_dir"] = None  # a path of the machine that it was trained on
+    (folder / RESULTS).write_text(json.dumps(results) + "\n")
     shutil.rmtree(folder / "saved_model", ignore_errors=True)
     shutil.copytree(run / "saved_model", folder / "saved_model")
     (folder / "README.md").write_text(card(name, results, command))
