@@ -18,13 +18,18 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from gdn_keras.datasets import random_affine, steps_per_epoch, training_pipeline
+from gdn_keras.datasets import steps_per_epoch, training_pipeline
 from gdn_keras.experiments.callbacks import StopWhenNotFinite
 from gdn_keras.experiments.data import RunData, large_scale_loader, load_data, load_digits
 from gdn_keras.experiments.evaluation import accuracy_by_size
 from gdn_keras.experiments.run_folder import write_text
 from gdn_keras.experiments.settings import Settings
-from gdn_keras.experiments.training import CLASSES, compile_network, finished_network
+from gdn_keras.experiments.training import (
+    CLASSES,
+    augmentation,
+    compile_network,
+    finished_network,
+)
 from gdn_keras.layers.scale_pooling import POOLINGS
 from gdn_keras.models import gaussian_derivative_network
 from gdn_keras.presets import PRESETS
@@ -365,7 +370,7 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
                 num_classes=CLASSES,
                 seed=settings.seed,
                 initial_epoch=initial_epoch,
-                augment=random_affine(min(settings.train_sizes)) if settings.augment else None,
+                augment=augmentation(settings),
             ),
             steps_per_epoch=steps_per_epoch(len(train.labels), settings.batch_size),
             initial_epoch=initial_epoch,

@@ -3,7 +3,7 @@
 For `tfds.load("mnist_large_scale/size2")` import `gdn_keras.datasets.mnist_large_scale` first.
 """
 
-from gdn_keras.datasets.augmentation import random_affine
+from gdn_keras.datasets.augmentation import random_affine, random_frame
 from gdn_keras.datasets.digits import Digits, load_embedded_digits, load_mnist_tfds
 from gdn_keras.datasets.idx import load_mnist_directory
 from gdn_keras.datasets.large_scale import LargeScale, load_large_scale
@@ -38,6 +38,7 @@ __all__ = [
     "load_mnist_tfds",
     "load_official_large_scale",
     "random_affine",
+    "random_frame",
     "resampling_matrix",
     "rescale_images",
     "rescale_map",

@@ -1,4 +1,4 @@
-"""Random affine maps of training images that leave the size of objects as it is."""
+"""Random changes of training images that leave the size of objects as it is."""
 
 import math
 from collections.abc import Callable
@@ -9,6 +9,9 @@ from gdn_keras.scale_space.validation import check_positive, check_sigma
 ROTATION = math.radians(12)
 SHEAR = 0.15
 SHIFT = 1.0
+
+# Frames from half of MNIST's own, which cuts through every digit, to MNIST's own, which cuts none.
+FRAMES = (14.0, 28.0)
 
 
 def random_affine(
@@ -60,5 +63,44 @@ def random_affine(
             fill_value=0.0,
         )
         return tf.ensure_shape(moved, images.shape) + background
+
+    return apply
+
+
+def random_frame(size: float, frames: tuple[float, float] = FRAMES, share: float = 0.5) -> Callable:
+    """Smaller frames about the centre for `training_pipeline`, for some of the images.
+
+    What lies outside of its frame an image loses; the frame's edge pixels are continued instead.
+    Large objects reach the edge of an image and beyond, and a network that has seen none that does
+    is not prepared for it at larger sizes.
+
+    Args:
+        size: Size of the digits in the images, by which `frames` are multiplied.
+        frames: Smallest and largest height and width of a frame, in pixels of the original digits.
+        share: Share of the images that get one.
+
+    Returns:
+        Function `(images, seed) -> images`, as from `random_affine`.
+    """
+    import tensorflow as tf
+
+    check_positive("size", size)
+    low, high = (check_positive("frames", value) for value in frames)
+    if low > high:
+        raise ValueError(f"`frames` must be in increasing order. Received: frames={frames!r}")
+    if not 0 <= share <= 1:
+        raise ValueError(f"`share` must lie in [0, 1]. Received: share={share!r}")
+
+    def apply(images, seed):
+        draws = tf.random.stateless_uniform([2, tf.shape(images)[0], 1], seed)
+        half = size / 2 * (low + (high - low) * draws[0])
+        for _ in range(2):
+            center = (images.shape[1] - 1) / 2
+            limit = tf.where(draws[1] < share, tf.minimum(half, center), center)
+            offset = tf.range(images.shape[1], dtype="float32") - center
+            index = tf.round(tf.maximum(tf.minimum(offset, limit), -limit) + center)
+            images = tf.gather(images, tf.cast(index, "int32"), axis=1, batch_dims=1)
+            images = tf.transpose(images, (0, 2, 1, 3))
+        return images
 
     return apply

@@ -148,8 +148,8 @@ def _training_flags(parser, epochs):
     group.add_argument(
         "--augment",
         action=argparse.BooleanOptionalAction,
-        help="rotate, shear and shift training images a little, sizes kept (default: with the "
-        "digits in the package, which are few)",
+        help="rotate, shear and shift training images a little and cut some to smaller frames, "
+        "sizes kept (default: with the digits in the package, which are few)",
     )
     group.add_argument("--batch-size", type=int, default=50, metavar="N", help="(default: 50)")
     group.add_argument(

@@ -47,7 +47,8 @@ class Settings:
         data_dir: See `data`; for "tfds" its data directory, or `None` for the usual one.
         digits: Training digits, from the first on; all that there are if `None`.
         test_digits: Test digits for each size; all that there are if `None`.
-        augment: Show each training image rotated, sheared and shifted a little, at its size.
+        augment: Show each training image rotated, sheared and shifted a little, at its size, and
+            half of those of MNIST Large Scale in a smaller frame.
         epochs: Times that each training image is seen.
         batch_size: Images in a step, over all devices together.
         learning_rate: Of the first step; it falls by a half cosine, step by step,

@@ -10,6 +10,7 @@ import keras
 from gdn_keras.datasets import (
     evaluation_pipeline,
     random_affine,
+    random_frame,
     steps_per_epoch,
     training_pipeline,
 )
@@ -59,6 +60,18 @@ def build_network(settings: Settings) -> keras.Model:
             **changes,
         )
     return model
+
+
+def augmentation(settings: Settings):
+    """What is done to each batch of training images, or `None`."""
+    if not settings.augment:
+        return None
+    # With several sizes, shifts and frames are those of the smallest.
+    size = min(settings.train_sizes)
+    move, cut = random_affine(size), random_frame(size)
+    if settings.images == "mnist":  # whose digits all lie well inside their frame
+        return move
+    return lambda images, seed: cut(move(images, seed), seed + 1)
 
 
 def compile_network(model: keras.Model, settings: Settings, steps: int) -> None:
@@ -163,8 +176,7 @@ def _fit(model, settings, data, folder, checkpoints, done, copy=None):
             *data.train,
             seed=settings.seed,
             initial_epoch=done,
-            # With several sizes, the shifts are those of the smallest.
-            augment=random_affine(min(settings.train_sizes)) if settings.augment else None,
+            augment=augmentation(settings),
             **options,
         )
         held_out = evaluation_pipeline(*data.validation, **options)

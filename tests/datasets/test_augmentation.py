@@ -4,6 +4,7 @@ import pytest
 from gdn_keras.datasets import (
     load_embedded_digits,
     random_affine,
+    random_frame,
     rescale_images,
     training_pipeline,
 )
@@ -59,3 +60,38 @@ def test_pipeline_repeats_itself_and_goes_on_where_it_stopped(images):
     later = training_pipeline(images, labels, initial_epoch=1, **options).take(2)
     np.testing.assert_array_equal(first, again)
     np.testing.assert_array_equal(first[2:], [x.numpy() for x, _ in later])
+
+
+def test_frames_continue_their_edge_pixels(images):
+    frames = (16.0, 20.0)
+    framed = random_frame(size=2, frames=frames)(images, [0, 1]).numpy()
+    n = np.arange(SIDE) - (SIDE - 1) / 2
+    cut = 0
+    for before, after in zip(images, framed, strict=True):
+        if np.array_equal(before, after):
+            continue
+        cut += 1
+        inside = np.abs(n) <= frames[0] - 1  # half the smallest frame, at size 2
+        np.testing.assert_array_equal(after[inside][:, inside], before[inside][:, inside])
+        halves = [
+            half
+            for half in range(int(frames[0]) - 1, int(frames[1]) + 2)
+            for index in [np.clip(np.arange(SIDE), SIDE // 2 - half, SIDE // 2 - 1 + half)]
+            if np.array_equal(after, before[index][:, index])
+        ]
+        assert halves
+    assert 10 < cut < 30  # of 40, half
+
+
+@pytest.mark.parametrize("share, changed", [(0.0, False), (1.0, True)])
+def test_share_of_framed_images(images, share, changed):
+    framed = random_frame(2, frames=(8.0, 8.0), share=share)(images, [0, 1]).numpy()
+    different = np.abs(framed - images).max(axis=(1, 2, 3)) > 0
+    assert np.all(different == changed)
+
+
+def test_bad_frames():
+    with pytest.raises(ValueError, match=r"`frames` must be in increasing.*Received: frames=\(9"):
+        random_frame(1, frames=(9, 8))
+    with pytest.raises(ValueError, match=r"`share` must lie in.*Received: share=2"):
+        random_frame(1, share=2)
