@@ -33,7 +33,7 @@ from gdn_keras.experiments.training import (
 from gdn_keras.layers.scale_pooling import POOLINGS
 from gdn_keras.models import gaussian_derivative_network
 from gdn_keras.presets import PRESETS
-from gdn_keras.scale_space import DEFAULT_TRUNCATION, Geometry, multiply_adds, plan_channels
+from gdn_keras.scale_space import DEFAULT_TRUNCATIONS, Geometry, multiply_adds, plan_channels
 from gdn_keras.scale_space.validation import check_choice, check_integer, check_positive
 
 _INSTALL = "pip install 'gdn_keras[tune]'"
@@ -634,7 +634,7 @@ def _plan(layers, scale_ratio, frame, scales, sampling):
         sampling=sampling,
         center=True,
         boundary="symmetric",
-        truncation=DEFAULT_TRUNCATION,
+        truncation=DEFAULT_TRUNCATIONS[sampling],
         density=1.0,
     )
     return plan_channels((frame, frame), scales, geometry)

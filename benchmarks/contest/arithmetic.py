@@ -1,39 +1,22 @@
 """The arithmetic that a plan needs, forward and in a training step."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from gdn_keras.scale_space import Group
-
-
-@dataclass(frozen=True)
-class LayerCost:
-    """Multiply-adds of one layer for one image, summed over the scale channels.
-
-    Attributes:
-        smoothing: Of the two matrix products that smooth and sample.
-        mixing: Of the convolution with the composed kernel.
-    """
-
-    smoothing: int
-    mixing: int
+from gdn_keras.scale_space import Cost, Group
 
 
 def layer_costs(
     plan: Sequence[Group], widths: Sequence[int], input_channels: int, margins: Sequence[int]
-) -> list[LayerCost]:
+) -> list[Cost]:
     """Cost of each layer, forward; the sum is `gdn_keras.scale_space.multiply_adds`."""
     costs = []
     for k, (c_in, c_out) in enumerate(zip([input_channels, *widths[:-1]], widths, strict=True)):
-        smoothing = mixing = 0
-        for group in plan:
-            operators = group.lifts if k == 0 else [group.operators[k - 1]] * len(group.lifts)
-            for operator in operators:
-                (p, h), (q, w) = operator.rows.shape, operator.columns.shape
-                side = 2 * margins[k]
-                smoothing += (p * h * w + p * q * w) * c_in
-                mixing += (p - side) * (q - side) * (side + 1) ** 2 * c_in * c_out
-        costs.append(LayerCost(smoothing, mixing))
+        found = [
+            operator.cost(c_in, c_out, margins[k])
+            for group in plan
+            for operator in (group.lifts if k == 0 else [group.operators[k - 1]] * len(group.lifts))
+        ]
+        costs.append(Cost(*map(sum, zip(*found, strict=True))))
     return costs
 
 

@@ -12,7 +12,7 @@ def run_layers(network, scales, inputs, training):
     """Dense channels on images of any size, known or not: each layer on all pixels.
 
     Returns:
-        [scale channels, batch, ...].
+        [batch, scale channels, ...].
     """
     states = [inputs] * len(scales)
     for layer in network.layers:
@@ -22,14 +22,14 @@ def run_layers(network, scales, inputs, training):
             states = layer(states, training=training)
         else:
             states = [_call(layer, x, training) for x in states]
-    return ops.stack(states)
+    return ops.stack(states, axis=1)
 
 
 def run_plan(network, groups, inputs, training):
     """All channels on the grids of a plan, channels of equal grids as one batch.
 
     Returns:
-        [scale channels, batch, ...], in the order of the plan.
+        [batch, scale channels, ...], in the order of the plan.
     """
     counts = [len(group.scales) for group in groups]
     shares = [count / sum(counts) for count in counts]
@@ -50,10 +50,23 @@ def run_plan(network, groups, inputs, training):
             states = [_call(layer, x, training) for x in states]
     if len(states[0].shape) == 4:
         states = [_maps(x, group, k) for x, group in zip(states, groups, strict=True)]
-    unstacked = [
-        ops.reshape(x, (count, -1, *x.shape[1:])) for x, count in zip(states, counts, strict=True)
-    ]
-    return ops.concatenate(unstacked)
+    stacks = [_unjoined(x, count) for x, count in zip(states, counts, strict=True)]
+    return ops.concatenate(stacks, axis=1)
+
+
+def _joined(tensors):
+    """Channels of equal grids as one batch, all channels of an image next to one another.
+
+    Devices that have shared out the images then keep their own.
+    """
+    if len(tensors) == 1:
+        return tensors[0]
+    return ops.reshape(ops.stack(tensors, axis=1), (-1, *tensors[0].shape[1:]))
+
+
+def _unjoined(x, count):
+    """[batch, channels, ...] from such a batch."""
+    return ops.reshape(x, (-1, count, *x.shape[1:]))
 
 
 def _pop_normalization(layer, following):
@@ -72,17 +85,27 @@ def _derive(layer, k, x, group, affine, training):
     x = ops.cast(x, layer.compute_dtype)
     operators = group.lifts if k == 0 else group.operators[k - 1 : k]
     kernel, bias = layer.compose_kernel(operators[0].sigma), layer.bias
-    matrices = [(op.rows, op.columns) for op in operators]
-    if k % 2 == 0:
-        kernel = ops.transpose(kernel, (1, 0, 2, 3))
-    else:
-        matrices = [pair[::-1] for pair in matrices]
-    smoothed = ops.concatenate([sample_transposed(x, *pair) for pair in matrices])
     if affine is not None:
         factor, offset = affine
         kernel = kernel * factor
         bias = offset if bias is None else bias * factor + offset
+    in_order = k % 2 == 0
+    if in_order:
+        kernel = ops.transpose(kernel, (1, 0, 2, 3))
+    if _runs_factored(layer, operators[0], x.shape[-1]):
+        rows, columns = operators[0].factors if in_order else operators[0].factors[::-1]
+        smoothed = sample_transposed(x, rows.compress, columns.compress)
+        return layer.combine(smoothed, kernel, bias, training, (columns.expand, rows.expand))
+    pairs = [(op.rows, op.columns) if in_order else (op.columns, op.rows) for op in operators]
+    smoothed = _joined([sample_transposed(x, *pair) for pair in pairs])
     return layer.combine(smoothed, kernel, bias, training)
+
+
+def _runs_factored(layer, operator, c_in):
+    # Factors leave out what double precision would show.
+    if layer.compute_dtype == "float64":
+        return False
+    return operator.pays_factored(c_in, layer.filters, layer.margin)
 
 
 def _maps(x, group, k):
@@ -91,12 +114,9 @@ def _maps(x, group, k):
         x = swap_axes(x)
     if group.outputs is None:
         return x
-    size = ops.shape(x)[0] // len(group.outputs)
-    maps = [
-        sample_transposed(x[i * size : (i + 1) * size], op.rows, op.columns)
-        for i, op in enumerate(group.outputs)
-    ]
-    return swap_axes(ops.concatenate(maps))
+    x = _unjoined(x, len(group.outputs))
+    maps = [sample_transposed(x[:, i], op.rows, op.columns) for i, op in enumerate(group.outputs)]
+    return swap_axes(_joined(maps))
 
 
 def _call(layer, x, training):

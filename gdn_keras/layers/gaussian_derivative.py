@@ -5,6 +5,7 @@ from keras import ops
 
 from gdn_keras.layers._base import check_image_shape, fits_matrices, same_grid_matrices
 from gdn_keras.layers._resampling import (
+    expanded_convolution,
     sample_transposed,
     smooth_depthwise,
     swap_axes,
@@ -173,9 +174,16 @@ class GaussianDerivative(keras.layers.Layer):
         composed = ops.matmul(ops.convert_to_tensor(basis, dtype=self.kernel.dtype), weights)
         return ops.reshape(composed, (size, size, *self.kernel.shape[1:]))
 
-    def combine(self, smoothed, kernel, bias=None, training=True):
-        """Apply a composed kernel, the bias and the activation to a smoothed image with margins."""
-        outputs = valid_convolution(smoothed, ops.cast(kernel, smoothed.dtype), training)
+    def combine(self, smoothed, kernel, bias=None, training=True, expand=None):
+        """Apply a composed kernel, the bias and the activation to a smoothed image with margins.
+
+        The image may be given by its coefficients in a basis, with the matrices that `expand` them.
+        """
+        kernel = ops.cast(kernel, smoothed.dtype)
+        if expand is None:
+            outputs = valid_convolution(smoothed, kernel, training)
+        else:
+            outputs = expanded_convolution(smoothed, kernel, *expand)
         if bias is not None:
             outputs = outputs + ops.cast(bias, outputs.dtype)
         return self.activation(outputs)

@@ -133,10 +133,8 @@ class ScaleChannels(keras.layers.Layer):
             # same. With the batch size spelt out, another size is an error and not a mix-up.
             inputs = ops.reshape(inputs, (ops.shape(inputs)[0], *self._image_shape))
         if None in tuple(inputs.shape[1:3]):
-            stack = run_layers(self.network, self.scales, inputs, training)
-        else:
-            stack = run_plan(self.network, self.plan(inputs.shape[1:3]), inputs, training)
-        return ops.transpose(stack, (1, 0, *range(2, len(stack.shape))))
+            return run_layers(self.network, self.scales, inputs, training)
+        return run_plan(self.network, self.plan(inputs.shape[1:3]), inputs, training)
 
     def compute_output_shape(self, input_shape):
         features = self.network.compute_output_shape((None, None, None, input_shape[-1]))[-1]

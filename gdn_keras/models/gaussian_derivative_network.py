@@ -12,7 +12,7 @@ from gdn_keras.layers import (
     ScalePooling,
 )
 from gdn_keras.presets import PAPER_SCALES, PRESETS
-from gdn_keras.scale_space import DEFAULT_TRUNCATION
+from gdn_keras.scale_space import DEFAULT_TRUNCATIONS, SAMPLINGS
 from gdn_keras.scale_space.validation import (
     check_choice,
     check_input_shape,
@@ -34,7 +34,7 @@ def gaussian_derivative_network(
     sampling: str = "matched",
     order: int = 2,
     boundary: str = "symmetric",
-    truncation: float = DEFAULT_TRUNCATION,
+    truncation: float | None = None,
     density: float = 1.0,
     output: str = "center",
     name: str = "gaussian_derivative_network",
@@ -62,7 +62,8 @@ def gaussian_derivative_network(
             the letter: every channel on the pixels). See `ScaleChannels`.
         order: Highest order of differentiation.
         boundary: "symmetric", "replicate" or "zero".
-        truncation: Bound on the mass cut off each smoothing kernel.
+        truncation: Bound on the mass cut off each smoothing kernel; 1e-3 for matched sampling by
+            default, and 1e-4 for dense, whose operators are then of lower rank and cheaper.
         density: Grid points per sigma of a matched channel. See `ScaleChannels`.
         output: "center" for one vector of class scores an image, "map" for one at each pixel.
         name: Name of the model.
@@ -77,6 +78,8 @@ def gaussian_derivative_network(
         raise ValueError(f"`scale_ratio` must be >= 1. Received: scale_ratio={scale_ratio!r}")
     check_choice("output", output, ("center", "map"))
     input_shape = check_input_shape(input_shape)
+    check_choice("sampling", sampling, SAMPLINGS)
+    truncation = DEFAULT_TRUNCATIONS[sampling] if truncation is None else truncation
     jet = {"order": order, "boundary": boundary, "truncation": truncation}
 
     layers = []

@@ -16,11 +16,12 @@ from gdn_keras.scale_space.jets import (
     jet_stencils,
     scale_normalization,
 )
+from gdn_keras.scale_space.operators import Cost, Factors, Operator, factored
 from gdn_keras.scale_space.plans import (
+    DEFAULT_TRUNCATIONS,
     SAMPLINGS,
     Geometry,
     Group,
-    Operator,
     multiply_adds,
     plan_channels,
 )
@@ -29,8 +30,11 @@ from gdn_keras.scale_space.validation import BOUNDARIES, MAX_ORDER
 __all__ = [
     "BOUNDARIES",
     "DEFAULT_TRUNCATION",
+    "DEFAULT_TRUNCATIONS",
     "MAX_ORDER",
     "SAMPLINGS",
+    "Cost",
+    "Factors",
     "Geometry",
     "Grid",
     "Group",
@@ -38,6 +42,7 @@ __all__ = [
     "derivative_stencil",
     "directional_derivative",
     "discrete_gaussian",
+    "factored",
     "gaussian_derivative_kernel",
     "gaussian_kernel",
     "jet_orders",

@@ -19,31 +19,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-
-from gdn_keras.scale_space.gaussian import truncation_radius
+from gdn_keras.scale_space.gaussian import DEFAULT_TRUNCATION, truncation_radius
 from gdn_keras.scale_space.grids import Grid, sampling_matrix
+from gdn_keras.scale_space.operators import Operator, factored
 
-SAMPLINGS = ("matched", "dense")
+# Mass that networks cut off their smoothing kernels. Cut off further out, dense operators have a
+# lower rank, which saves more than the longer kernels cost.
+DEFAULT_TRUNCATIONS = {"matched": DEFAULT_TRUNCATION, "dense": DEFAULT_TRUNCATION / 10}
+SAMPLINGS = tuple(DEFAULT_TRUNCATIONS)
 
 # Half-width of a matched channel's receptive cone, in standard deviations of the smoothing that
 # is still to come. Beyond it lies 5e-4 of the mass, along each axis.
 _REACH = 3.5
 
-
-@dataclass(frozen=True, eq=False)
-class Operator:
-    """Smoothing, boundary, crop and sampling of an image: A_y X A_x^T.
-
-    Attributes:
-        rows: A_y, [target rows, source rows], the margin for the stencils included.
-        columns: A_x, likewise.
-        sigma: The layer's scale in steps of the target grid: what scale-normalises its stencils.
-    """
-
-    rows: np.ndarray
-    columns: np.ndarray
-    sigma: float
+# Singular values of dense operators that are left out where that saves work, at most: logits of the
+# paper's networks change by 2e-5 of their range (benchmarks/run.py has the cost).
+_NEGLIGIBLE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -193,7 +184,11 @@ def _operator(
                 edge=here.edge,
             )
         )
-    return Operator(*matrices, sigma=geometry.sigmas[k] / target[0].grid.step)
+    factors = None
+    if geometry.sampling == "dense":
+        tolerance = min(_NEGLIGIBLE, geometry.truncation)
+        factors = tuple(factored(matrix, tolerance) for matrix in matrices)
+    return Operator(*matrices, geometry.sigmas[k] / target[0].grid.step, factors)
 
 
 def _output_operator(layers: list[_Layer], images: list[_Layer], geometry: Geometry) -> Operator:
@@ -232,10 +227,6 @@ def multiply_adds(
         for lift in group.lifts:
             c_in = input_channels
             for k, operator in enumerate((lift, *group.operators)):
-                (p, h), (q, w) = operator.rows.shape, operator.columns.shape
-                side = 2 * margins[k]
-                smoothing = (p * h * w + p * q * w) * c_in
-                mixing = (p - side) * (q - side) * (side + 1) ** 2 * c_in * widths[k]
-                total += smoothing + mixing
+                total += sum(operator.cost(c_in, widths[k], margins[k]))
                 c_in = widths[k]
     return total

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdn_keras.scale_space import Geometry, multiply_adds, plan_channels
+from gdn_keras.scale_space import Geometry, Operator, multiply_adds, plan_channels
 
 SIGMAS = tuple(1.25**k for k in range(6))
 SCALES = tuple(2 ** (i / 2) for i in range(-1, 7))
@@ -73,6 +73,7 @@ def test_zero_boundary_mirrors_where_the_cone_ends_the_grid():
 @pytest.mark.parametrize("sampling", ["matched", "dense"])
 def test_multiply_adds_counts_what_runs(sampling):
     groups = plan_channels((30, 22), SCALES[:2], geometry(sampling))
+    assert not any(op.pays_factored(6, 7, 1) for group in groups for op in group.operators)
     widths = (2, 3, 4, 5, 6, 7)
     expected = 0
     for group in groups:
@@ -105,3 +106,28 @@ def test_an_octave_of_coarser_channels_costs_next_to_nothing():
         for scales in (SCALES, (*SCALES, 8 * 2**0.5, 16.0))
     )
     assert many < 1.03 * few
+
+
+def test_factored_operators_are_close_and_of_low_rank_at_coarse_scales():
+    (group,) = plan_channels((112, 100), [8.0], geometry("dense", truncation=1e-4))
+    for op in group.operators:
+        for matrix, factors in zip((op.rows, op.columns), op.factors, strict=True):
+            close = factors.expand @ factors.compress
+            assert np.linalg.norm(close - matrix, 2) <= 1e-4 * np.linalg.norm(matrix, 2)
+            # Frequencies up to w pass with exp(-w^2 sigma^2 / 2), 1e-4 at w = 4.3 / sigma.
+            assert len(factors.compress) < 4.3 / op.sigma * matrix.shape[1] / np.pi + 4
+
+
+def test_factored_operators_pay_at_coarse_scales_only():
+    widths = (16, 24, 32, 48, 64, 10)
+    for scale, pays in ((0.7071, False), (8.0, True)):
+        (group,) = plan_channels((112, 112), [scale], geometry("dense", truncation=1e-4))
+        for k, op in enumerate(group.operators[:-1]):
+            assert op.pays_factored(widths[k], widths[k + 1], 1) == pays
+        if pays:
+            direct = [Operator(op.rows, op.columns, op.sigma) for op in group.operators]
+            costs = [
+                sum(sum(op.cost(24, 32, 1)) for op in operators)
+                for operators in (group.operators, direct)
+            ]
+            assert costs[0] < costs[1] / 4
