@@ -124,9 +124,9 @@ def kind_of(name: str, operation: str) -> str:
     backward = "gradient_tape" in name or "/" not in name
     if "MatMul" in operation or "Einsum" in operation:
         return PRODUCTS
-    if operation == "Conv2DBackpropFilter":
+    if operation.endswith("Conv2DBackpropFilter"):
         return FILTERS
-    if operation == "Conv2DBackpropInput":
+    if operation.endswith("Conv2DBackpropInput"):
         return INPUTS
     if "Conv2D" in operation:
         return INPUTS if backward else FORWARD

@@ -104,8 +104,7 @@ def search_of(options: argparse.Namespace):
     from gdn_keras.datasets import TEST_SIZES
     from gdn_keras.experiments.command_line import _scales
     from gdn_keras.presets import PAPER_SCALES
-    from gdn_keras.search import Search
-    from gdn_keras.tuning import SEARCH_SETTINGS, VALIDATION_SIZES, Budget, Space
+    from gdn_keras.tuning import SEARCH_SETTINGS, VALIDATION_SIZES, Budget, Search, Space
 
     settings = dataclasses.replace(
         SEARCH_SETTINGS,
@@ -149,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         from gdn_keras.experiments.training import TrainingStopped
-        from gdn_keras.search import baseline_answers, prepare, role, run, summary
+        from gdn_keras.tuning import baseline_answers, prepare, role, run, summary
 
         job = prepare(search_of(options), options.output)
     except (ValueError, OSError, ImportError) as error:

@@ -1,0 +1,89 @@
+"""What a network costs, known before it is made, and what it may cost."""
+
+import dataclasses
+import functools
+import itertools
+from typing import NamedTuple
+
+from gdn_keras.experiments.settings import Settings
+from gdn_keras.experiments.training import CLASSES
+from gdn_keras.scale_space import DEFAULT_TRUNCATIONS, Geometry, multiply_adds, plan_channels
+from gdn_keras.scale_space.validation import check_positive
+from gdn_keras.tuning.space import Candidate
+
+
+class Cost(NamedTuple):
+    """What a network costs.
+
+    Attributes:
+        parameters: Trainable ones, as the model has them.
+        paper_parameters: As the paper counts them (see `gdn_keras.models.parameter_counts`).
+        multiply_adds: For one image, forward, in all scale channels.
+    """
+
+    parameters: int
+    paper_parameters: int
+    multiply_adds: int
+
+    def __str__(self) -> str:
+        return f"{self.parameters} parameters, {self.multiply_adds / 1e6:.1f} M multiply-adds"
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """The most that a network may cost, see `Cost`; no limit where it is `None`."""
+
+    max_parameters: int | None = None
+    max_multiply_adds: int | None = None
+
+    def __post_init__(self):
+        for name, limit in self.as_dict().items():
+            if limit is not None:
+                check_positive(name, limit)
+
+    def allows(self, cost: Cost) -> bool:
+        """Whether a network is within the budget."""
+        limits = (self.max_parameters, self.max_multiply_adds)
+        values = (cost.parameters, cost.multiply_adds)
+        return all(m is None or v <= m for m, v in zip(limits, values, strict=True))
+
+    def as_dict(self) -> dict[str, int | None]:
+        """The limits by name."""
+        return dataclasses.asdict(self)
+
+
+def describe(candidate: Candidate, cost: Cost) -> str:
+    """A candidate in one line."""
+    return (
+        f"{candidate.widths_text}, r {candidate.scale_ratio:g}, {candidate.pooling}, "
+        f"rate {candidate.learning_rate:g}: {cost}"
+    )
+
+
+def network_cost(candidate: Candidate, settings: Settings) -> Cost:
+    """What a candidate costs with all scale channels, without making the network."""
+    widths = (*candidate.widths, CLASSES)
+    pairs = sum(c_in * c_out for c_in, c_out in itertools.pairwise((1, *widths)))
+    margins = (1,) * len(widths)
+    plan = _plan(margins, candidate.scale_ratio, settings.frame, settings.scales, settings.sampling)
+    return Cost(
+        # Five derivatives for each pair of channels, two numbers for each normalised output.
+        parameters=5 * pairs + 2 * sum(widths),
+        paper_parameters=6 * pairs,
+        multiply_adds=multiply_adds(plan, widths, 1, margins),
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _plan(margins, scale_ratio, frame, scales, sampling):
+    """The plan of `gaussian_derivative_network`, without the network."""
+    geometry = Geometry(
+        sigmas=tuple(scale_ratio**k for k in range(len(margins))),
+        margins=margins,
+        sampling=sampling,
+        center=True,
+        boundary="symmetric",
+        truncation=DEFAULT_TRUNCATIONS[sampling],
+        density=1.0,
+    )
+    return plan_channels((frame, frame), scales, geometry)

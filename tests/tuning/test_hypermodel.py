@@ -1,0 +1,69 @@
+import dataclasses
+
+import keras_tuner
+import numpy as np
+import pytest
+
+from gdn_keras.experiments import Settings, accuracy_by_size, large_scale_loader
+from gdn_keras.experiments.training import finished_network
+from gdn_keras.models import scale_channels_of
+from gdn_keras.tuning import OBJECTIVE, Budget, Candidate, Space
+from tests.tuning.tiny import TINY, hypermodel, hyperparameters
+
+
+def test_everything_can_be_fixed():
+    space = Space([[4], [6]], layers=2, scale_ratio=1.3, pooling="average", learning_rate=0.02)
+    hp = keras_tuner.HyperParameters()
+    model = hypermodel(space).build(hp)
+    assert all(isinstance(p, keras_tuner.engine.hyperparameters.Fixed) for p in hp.space)
+    jets = [x for x in scale_channels_of(model).network.layers if hasattr(x, "compose_kernel")]
+    assert [(jet.filters, round(jet.sigma, 6)) for jet in jets] == [(4, 1), (6, 1.3), (10, 1.69)]
+    assert model.get_layer("scale_pooling").pooling == "average"
+    assert float(model.optimizer.learning_rate) == pytest.approx(0.02)
+
+
+def test_mistakes_in_the_rest():
+    with pytest.raises(ValueError, match="test_sizes"):
+        hypermodel(validation_sizes=())
+    with pytest.raises(ValueError, match=r"`settings\.distribute` must be left"):
+        hypermodel(settings=dataclasses.replace(TINY, distribute=True))
+    official = Settings(data="official", data_dir="nowhere")
+    with pytest.raises(ValueError, match="data='official'"):
+        hypermodel(settings=official)
+
+
+def test_a_budget_that_nothing_meets_is_refused_with_the_least_cost():
+    costs = [hypermodel().cost(Candidate((2,), r, "max", 0.01)) for r in (1.25, 1.5)]
+    parameters, operations = costs[0].parameters, min(c.multiply_adds for c in costs)
+    for budget in (Budget(parameters - 1), Budget(None, operations - 1)):
+        with pytest.raises(ValueError, match=f"{parameters} parameters, and {operations} mult"):
+            hypermodel(budget=budget)
+    assert hypermodel(budget=Budget(parameters, operations)).smallest.widths == (2,)
+
+
+def test_other_tuners_see_a_failed_trial_before_a_network_is_made(monkeypatch):
+    model = hypermodel(budget=Budget(max_parameters=250))
+    hp = hyperparameters(model, Candidate((4, 4), 1.25, "max", 0.01))
+    monkeypatch.setattr(model, "network", None)
+    with pytest.raises(keras_tuner.errors.FailedTrialError, match=r"4-4.*336 parameters"):
+        model.build(hp)
+
+
+def test_the_objective_is_the_mean_over_sizes():
+    model = hypermodel(settings=dataclasses.replace(TINY, digits=200, epochs=2))
+    hp = hyperparameters(model, Candidate((2, 4), 1.25, "max", 0.01))
+    network = model.build(hp)
+    results = model.fit(hp, network)
+    load = large_scale_loader(count=30, frame=32, split="validation")
+    expected = accuracy_by_size(finished_network(network, TINY), load, (1.0, 2.0))
+    assert [results["accuracy_at_1"], results["accuracy_at_2"]] == list(expected.values())
+    assert results[OBJECTIVE] == pytest.approx(np.mean(list(expected.values())))
+    assert int(network.optimizer.iterations) == 20
+    assert float(network.optimizer.learning_rate) == pytest.approx(0.01 / 200)
+
+
+def test_a_round_of_hyperband_is_a_schedule_of_its_own():
+    model = hypermodel()
+    hp = hyperparameters(model, Candidate((2,), 1.25, "max", 0.01))
+    hp.values |= {"tuner/epochs": 3, "tuner/initial_epoch": 1}
+    assert model.build(hp).optimizer.get_config()["learning_rate"]["config"]["decay_steps"] == 6

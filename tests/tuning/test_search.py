@@ -1,0 +1,17 @@
+from pathlib import Path
+
+import grpc
+import pytest
+
+from gdn_keras.experiments import TrainingStopped
+from gdn_keras.tuning.search import _search
+
+
+def test_a_worker_says_that_its_chief_is_gone():
+    class Worker:
+        def search(self):
+            raise grpc.RpcError
+
+    with pytest.raises(TrainingStopped, match="the chief does not answer") as stop:
+        _search(Worker(), Path())
+    assert not stop.value.interrupted

@@ -1,0 +1,56 @@
+"""Searches that are small enough for seconds."""
+
+import keras_tuner
+import pytest
+
+from gdn_keras.experiments import Settings
+from gdn_keras.tuning import OBJECTIVE, GaussianDerivativeHyperModel, Space
+
+# KerasTuner's own, in every call of an oracle.
+IGNORE_THREAD_NAMES = [
+    pytest.mark.filterwarnings("ignore:currentThread:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:getName:DeprecationWarning"),
+]
+TINY = Settings(
+    scales=(1.0, 2.0),
+    train_scales=(1.0,),
+    train_sizes=(1.0,),
+    frame=32,
+    train_frame=28,
+    digits=60,
+    test_digits=20,
+    augment=False,
+    epochs=3,
+    batch_size=20,
+)
+SMALL = Space(widths=(2, 3, 4), layers=(1, 2), scale_ratio=(1.25, 1.5))
+
+
+def hypermodel(space=SMALL, budget=None, **options):
+    options = {"settings": TINY, "validation_sizes": (1.0, 2.0), "validation_digits": 30} | options
+    return GaussianDerivativeHyperModel(space, budget, **options)
+
+
+def hyperparameters(model, candidate):
+    hp = keras_tuner.HyperParameters()
+    model.declare_hyperparameters(hp)
+    hp.values = model.space.values(candidate)
+    return hp
+
+
+def end(oracle, trial, accuracy):
+    oracle.update_trial(trial.trial_id, {OBJECTIVE: accuracy})
+    trial.status = "COMPLETED"
+    oracle.end_trial(trial)
+
+
+def drawn(tuner, model, count):
+    """Candidates of trials that are drawn one after the other, the wider the better."""
+    candidates = []
+    for _ in range(count):
+        trial = tuner.oracle.create_trial("tuner0")
+        if trial.status != "RUNNING":
+            break
+        candidates.append(model.space.candidate(trial.hyperparameters.values))
+        end(tuner.oracle, trial, sum(candidates[-1].widths) / 1000)
+    return candidates
