@@ -23,7 +23,7 @@ from contest.tensorflow_steps import plain_cnn
 
 from gdn_keras.datasets import steps_per_epoch, training_pipeline
 from gdn_keras.experiments import Settings, accuracy_by_size, draw_generalization
-from gdn_keras.experiments.data import load_data
+from gdn_keras.experiments.data import RunData, load_data
 from gdn_keras.experiments.run_folder import read_results
 from gdn_keras.experiments.training import CLASSES, augmentation, compile_network
 
@@ -48,10 +48,11 @@ def main(arguments=None) -> None:
             seed=options.seed,
         )
         compared = {str(run): curve_of(run) for run in options.compare}
+        data = load_data(settings)
         options.output.mkdir(parents=True, exist_ok=True)
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    curve = train_and_test(settings, WIDTHS[options.network])
+    curve = train_and_test(settings, data, WIDTHS[options.network])
     with open(options.output / "plain_cnn.csv", "w", newline="") as file:
         csv.writer(file).writerows([("size", "accuracy"), *curve.items()])
     curves = {**compared, "plain CNN": curve}
@@ -65,10 +66,9 @@ def curve_of(run: Path) -> dict[float, float]:
     return {row["size"]: row["accuracy"] for row in read_results(run)["sizes"]}
 
 
-def train_and_test(settings: Settings, widths) -> dict[float, float]:
+def train_and_test(settings: Settings, data: RunData, widths) -> dict[float, float]:
     """Accuracy of the trained CNN at each test size."""
     keras.utils.set_random_seed(settings.seed)
-    data = load_data(settings)
     steps = steps_per_epoch(len(data.train.labels), settings.batch_size)
     model = plain_cnn((settings.frame, settings.frame, 1), widths)
     compile_network(model, settings, steps * settings.epochs)

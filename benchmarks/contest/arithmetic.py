@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from gdn_keras.scale_space import Cost, Group
+from gdn_keras.scale_space import Group, LayerCost
 
 
 def layer_costs(
     plan: Sequence[Group], widths: Sequence[int], input_channels: int, margins: Sequence[int]
-) -> list[Cost]:
-    """Cost of each layer, forward; the sum is `gdn_keras.scale_space.multiply_adds`."""
+) -> list[LayerCost]:
+    """LayerCost of each layer, forward; the sum is `gdn_keras.scale_space.multiply_adds`."""
     costs = []
     for k, (c_in, c_out) in enumerate(zip([input_channels, *widths[:-1]], widths, strict=True)):
         found = [
@@ -16,7 +16,7 @@ def layer_costs(
             for group in plan
             for operator in (group.lifts if k == 0 else [group.operators[k - 1]] * len(group.lifts))
         ]
-        costs.append(Cost(*map(sum, zip(*found, strict=True))))
+        costs.append(LayerCost(*map(sum, zip(*found, strict=True))))
     return costs
 
 

@@ -80,20 +80,25 @@ def random_frame(size: float, frames: tuple[float, float] = FRAMES, share: float
         share: Share of the images that get one.
 
     Returns:
-        Function `(images, seed) -> images`, as from `random_affine`.
+        Function `(images, seed) -> images`, as from `random_affine`; height and width of the
+        images must be known.
     """
     import tensorflow as tf
 
     check_positive("size", size)
-    low, high = (check_positive("frames", value) for value in frames)
-    if low > high:
-        raise ValueError(f"`frames` must be in increasing order. Received: frames={frames!r}")
+    if len(frames) != 2 or check_positive("frames", frames[0]) > check_positive(
+        "frames", frames[1]
+    ):
+        raise ValueError(
+            f"`frames` must be two sizes in increasing order. Received: frames={frames!r}"
+        )
+    low, high = frames
     if not 0 <= share <= 1:
         raise ValueError(f"`share` must lie in [0, 1]. Received: share={share!r}")
 
     def apply(images, seed):
         draws = tf.random.stateless_uniform([2, tf.shape(images)[0], 1], seed)
-        half = size / 2 * (low + (high - low) * draws[0])
+        half = (size * (low + (high - low) * draws[0]) - 1) / 2
         for _ in range(2):
             center = (images.shape[1] - 1) / 2
             limit = tf.where(draws[1] < share, tf.minimum(half, center), center)

@@ -66,9 +66,9 @@ def augmentation(settings: Settings):
     """What is done to each batch of training images, or `None`."""
     if not settings.augment:
         return None
-    # With several sizes, shifts and frames are those of the smallest.
-    size = min(settings.train_sizes)
-    move, cut = random_affine(size), random_frame(size)
+    # With several sizes, shifts are those of the smallest and frames those of the largest, so that
+    # no digit is lost.
+    move, cut = random_affine(min(settings.train_sizes)), random_frame(max(settings.train_sizes))
     if settings.images == "mnist":  # whose digits all lie well inside their frame
         return move
     return lambda images, seed: cut(move(images, seed), seed + 1)

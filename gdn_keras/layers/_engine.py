@@ -3,7 +3,12 @@
 import keras
 from keras import ops
 
-from gdn_keras.layers._resampling import sample_transposed, swap_axes
+from gdn_keras.layers._resampling import (
+    expanded_convolution,
+    sample_transposed,
+    swap_axes,
+    valid_convolution,
+)
 from gdn_keras.layers.gaussian_derivative import GaussianDerivative
 from gdn_keras.layers.scale_batch_normalization import ScaleBatchNormalization
 
@@ -94,16 +99,19 @@ def _derive(layer, k, x, group, affine, training):
         kernel = ops.transpose(kernel, (1, 0, 2, 3))
     if _runs_factored(layer, operators[0], x.shape[-1]):
         rows, columns = operators[0].factors if in_order else operators[0].factors[::-1]
-        smoothed = sample_transposed(x, rows.compress, columns.compress)
-        return layer.combine(smoothed, kernel, bias, training, (columns.expand, rows.expand))
-    pairs = [(op.rows, op.columns) if in_order else (op.columns, op.rows) for op in operators]
-    smoothed = _joined([sample_transposed(x, *pair) for pair in pairs])
-    return layer.combine(smoothed, kernel, bias, training)
+        coefficients = sample_transposed(x, rows.compress, columns.compress)
+        outputs = expanded_convolution(coefficients, kernel, columns.expand, rows.expand)
+    else:
+        pairs = [(op.rows, op.columns) if in_order else (op.columns, op.rows) for op in operators]
+        smoothed = _joined([sample_transposed(x, *pair) for pair in pairs])
+        outputs = valid_convolution(smoothed, kernel, training)
+    return layer.finish(outputs, bias)
 
 
 def _runs_factored(layer, operator, c_in):
-    # Factors leave out what double precision would show.
-    if layer.compute_dtype == "float64":
+    # Factors leave out what double precision would show. Coefficients are large before they
+    # cancel, which half precision cannot hold.
+    if layer.compute_dtype != "float32":
         return False
     return operator.pays_factored(c_in, layer.filters, layer.margin)
 

@@ -72,10 +72,17 @@ def valid_convolution(x, kernel, training=True):
     forward convolution that computes the same thing. Each gradient of one's own keeps the graph
     that it is in alive for ever, so there is none where none is wanted.
     """
+    kernel = ops.cast(kernel, x.dtype)
+    if x.shape[0] == 0:  # for which TensorFlow's eager convolution gives the shape of its input
+        return ops.zeros((0, *_valid_shape(x, kernel), kernel.shape[-1]), dtype=x.dtype)
     if backend.backend() != "tensorflow" or not training:
         return ops.conv(x, kernel, padding="valid", data_format="channels_last")
     y = ops.conv(ops.stop_gradient(x), kernel, padding="valid", data_format="channels_last")
     return _with_input_gradient(x, ops.stop_gradient(kernel), y)
+
+
+def _valid_shape(x, kernel):
+    return tuple(size - kernel.shape[0] + 1 for size in x.shape[1:3])
 
 
 def expanded_convolution(x, kernel, rows: np.ndarray, columns: np.ndarray):
@@ -93,6 +100,7 @@ def expanded_convolution(x, kernel, rows: np.ndarray, columns: np.ndarray):
         [batch, p, q, filters].
     """
     size, _, channels, filters = kernel.shape
+    kernel = ops.cast(kernel, x.dtype)
     (r, t), (p, q) = x.shape[1:3], (len(m) - size + 1 for m in (rows, columns))
     rows, columns = (
         ops.convert_to_tensor(

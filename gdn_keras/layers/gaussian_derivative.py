@@ -5,7 +5,6 @@ from keras import ops
 
 from gdn_keras.layers._base import check_image_shape, fits_matrices, same_grid_matrices
 from gdn_keras.layers._resampling import (
-    expanded_convolution,
     sample_transposed,
     smooth_depthwise,
     swap_axes,
@@ -155,7 +154,7 @@ class GaussianDerivative(keras.layers.Layer):
             smoothed = swap_axes(sample_transposed(inputs, *matrices))
         else:
             smoothed = smooth_depthwise(inputs, sigma, self.margin, self.boundary, self.truncation)
-        return self.combine(smoothed, kernel, self.bias)
+        return self.finish(valid_convolution(smoothed, kernel), self.bias)
 
     def compose_kernel(self, sigma: float):
         """K = sum_j sigma^|a_j| C_j delta_j, the jet and its weights as one kernel.
@@ -174,16 +173,8 @@ class GaussianDerivative(keras.layers.Layer):
         composed = ops.matmul(ops.convert_to_tensor(basis, dtype=self.kernel.dtype), weights)
         return ops.reshape(composed, (size, size, *self.kernel.shape[1:]))
 
-    def combine(self, smoothed, kernel, bias=None, training=True, expand=None):
-        """Apply a composed kernel, the bias and the activation to a smoothed image with margins.
-
-        The image may be given by its coefficients in a basis, with the matrices that `expand` them.
-        """
-        kernel = ops.cast(kernel, smoothed.dtype)
-        if expand is None:
-            outputs = valid_convolution(smoothed, kernel, training)
-        else:
-            outputs = expanded_convolution(smoothed, kernel, *expand)
+    def finish(self, outputs, bias=None):
+        """Add a bias to what a composed kernel gave, and apply the activation."""
         if bias is not None:
             outputs = outputs + ops.cast(bias, outputs.dtype)
         return self.activation(outputs)

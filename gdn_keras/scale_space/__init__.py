@@ -16,7 +16,7 @@ from gdn_keras.scale_space.jets import (
     jet_stencils,
     scale_normalization,
 )
-from gdn_keras.scale_space.operators import Cost, Factors, Operator, factored
+from gdn_keras.scale_space.operators import Factors, LayerCost, Operator, factored
 from gdn_keras.scale_space.plans import (
     DEFAULT_TRUNCATIONS,
     SAMPLINGS,
@@ -33,11 +33,11 @@ __all__ = [
     "DEFAULT_TRUNCATIONS",
     "MAX_ORDER",
     "SAMPLINGS",
-    "Cost",
     "Factors",
     "Geometry",
     "Grid",
     "Group",
+    "LayerCost",
     "Operator",
     "derivative_stencil",
     "directional_derivative",

@@ -33,7 +33,7 @@ def factored(matrix: np.ndarray, tolerance: float) -> Factors:
     return Factors(left[:, :rank] * values[:rank], right[:rank])
 
 
-class Cost(NamedTuple):
+class LayerCost(NamedTuple):
     """Multiply-adds of a layer for one image.
 
     Attributes:
@@ -61,8 +61,8 @@ class Operator:
     sigma: float
     factors: tuple[Factors, Factors] | None = None
 
-    def cost(self, c_in: int, c_out: int, margin: int) -> Cost:
-        """What a layer costs with this operator, the way it is computed.
+    def cost(self, c_in: int, c_out: int, margin: int) -> LayerCost:
+        """What a layer costs with this operator, the way it is computed in single precision.
 
         Args:
             c_in: Feature channels of the source.
@@ -89,7 +89,7 @@ class Operator:
         (p, h), (q, w) = self.rows.shape, self.columns.shape
         side = 2 * margin
         smoothing = (p * h * w + p * q * w) * c_in
-        return Cost(smoothing, (p - side) * (q - side) * (side + 1) ** 2 * c_in * c_out)
+        return LayerCost(smoothing, (p - side) * (q - side) * (side + 1) ** 2 * c_in * c_out)
 
     def _factored_cost(self, c_in, c_out, margin):
         (p, h), (q, w) = self.rows.shape, self.columns.shape
@@ -97,4 +97,4 @@ class Operator:
         p, q, size = p - 2 * margin, q - 2 * margin, 2 * margin + 1
         compressing = (r * h * w + r * t * w) * c_in
         expanding = (p * size * r * size * t + q * size * t * p) * c_out
-        return Cost(compressing + expanding, r * t * size**2 * c_in * c_out)
+        return LayerCost(compressing + expanding, r * t * size**2 * c_in * c_out)

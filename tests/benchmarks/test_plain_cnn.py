@@ -5,7 +5,7 @@ import pytest
 
 
 def test_trains_tests_and_draws(tmp_path):
-    few = ["--epochs", "2", "--digits", "400", "--test-digits", "100"]
+    few = ["--epochs", "4", "--digits", "1000", "--test-digits", "100"]
     plain_cnn.main(["--output", str(tmp_path), *few])
     with open(tmp_path / "plain_cnn.csv") as file:
         rows = {
@@ -20,6 +20,7 @@ def test_trains_tests_and_draws(tmp_path):
     "flags, message",
     [
         (["--epochs", "0"], "`epochs`"),
+        (["--digits", "1000000"], "1000000"),
         (["--compare", "nowhere"], "nowhere"),
     ],
 )

@@ -9,11 +9,16 @@ import keras
 import numpy as np
 import pytest
 
-from gdn_keras.datasets import LargeScale
-from gdn_keras.experiments import TrainingStopped, prepare, run
+from gdn_keras.datasets import LargeScale, load_embedded_digits, load_large_scale
+from gdn_keras.experiments import Settings, TrainingStopped, prepare, run
 from gdn_keras.experiments.callbacks import Checkpoints, Progress, read_history
 from gdn_keras.experiments.data import load_data
-from gdn_keras.experiments.training import build_network, compile_network, train_network
+from gdn_keras.experiments.training import (
+    augmentation,
+    build_network,
+    compile_network,
+    train_network,
+)
 from gdn_keras.models import scale_channels_of
 
 # Runs a job in a process of its own and kills it: in the middle of an epoch, or when a checkpoint
@@ -186,3 +191,28 @@ def test_two_devices_train_as_one(tiny, tmp_path):
     train_network(one, load_data(one), tmp_path / "one")
     losses = [read_history(f)[0]["loss"] for f in (tmp_path, tmp_path / "one")]
     assert losses[0] == pytest.approx(losses[1], rel=0.05)
+
+
+def light_rows(images):
+    """Number of rows in which each image changes."""
+    return (np.ptp(images, axis=(2, 3)) > 0.1).sum(axis=1)
+
+
+@pytest.mark.parametrize("sizes", [(2.0,), (1.0, 2.0)])
+def test_augmentation_moves_all_digits_and_loses_none(sizes):
+    images = load_large_scale("test", sizes[-1], count=60, cache=False).images.astype("float32")
+    changed = augmentation(Settings(train_sizes=sizes))(images, np.array([0, 1])).numpy()
+    assert np.abs(changed - images).max(axis=(1, 2, 3)).min() > 0.1
+    # A frame shows at least the middle 14 of 28 rows of a digit, which is at least half of it.
+    assert (light_rows(changed) > 0.45 * light_rows(images)).all()
+    edges = np.ptp(changed[:, 0], axis=(1, 2)) > 0.1  # strokes that go on to the edge
+    assert 3 < edges.sum() < 40
+
+
+def test_original_digits_are_not_framed_and_nothing_is_done_without_augmentation():
+    images = load_embedded_digits().x_test[:60, ..., None].astype("float32") / 255
+    settings = Settings(images="mnist", frame=28, train_sizes=(1.0,))
+    changed = augmentation(settings)(images, np.array([0, 1])).numpy()
+    assert np.abs(changed - images).max() > 0.5
+    assert np.ptp(changed[:, 0], axis=(1, 2)).max() < 0.1
+    assert augmentation(dataclasses.replace(settings, augment=False)) is None

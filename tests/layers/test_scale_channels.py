@@ -9,8 +9,10 @@ from gdn_keras.layers import (
     GaussianSmoothing,
     ScaleBatchNormalization,
     ScaleChannels,
+    _engine,
 )
 from gdn_keras.layers._engine import run_layers
+from gdn_keras.layers._resampling import expanded_convolution
 from tests.harness import run_layer_test
 
 SCALES = (0.8, 1.2, 2.0, 3.5)
@@ -110,36 +112,74 @@ def test_dense_plan_has_the_gradients_of_the_layers(center):
         assert np.abs(a - b).max() < 1e-10 * np.abs(b).max()
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="uses tf.GradientTape")
+def wide_dense_layer(boundary="symmetric", order=2, center=True, dtype=None):
+    """Wide layers at coarse scales, some of which run in the basis of their factored operators."""
+    # A bias would be all but invisible to the derivatives after it.
+    options = {"boundary": boundary, "truncation": 1e-4, "order": order, "use_bias": False}
+    layers = []
+    for k, width in enumerate((16, 24, 20, 6)):
+        layers.append(GaussianDerivative(width, 1.25**k, dtype=dtype, **options))
+        if k == 0:
+            layers.append(ScaleBatchNormalization(dtype=dtype))
+        layers.append(keras.layers.Activation("tanh", dtype=dtype))
+    layers += [CentralPixel(dtype=dtype)] if center else []
+    return ScaleChannels(keras.Sequential(layers), (2.0, 4.0), None, "dense", dtype=dtype)
+
+
+@pytest.fixture
+def factored_runs(monkeypatch):
+    """A list that grows with each layer that runs in the basis of its factored operator."""
+    runs = []
+
+    def spy(*args):
+        runs.append(args[1].shape)
+        return expanded_convolution(*args)
+
+    monkeypatch.setattr(_engine, "expanded_convolution", spy)
+    return runs
+
+
 @pytest.mark.parametrize("boundary", ["symmetric", "replicate", "zero"])
+@pytest.mark.parametrize("shape, center", [((48, 48, 1), True), ((40, 51, 2), False)])
+def test_factored_operators_give_the_values_of_the_layers(boundary, shape, center, factored_runs):
+    layer = wide_dense_layer(boundary, center=center)
+    x = ops.convert_to_tensor(images(shape))
+    layer.build(x.shape)
+    planned, literal = (
+        numpy(y) for y in (layer(x), run_layers(layer.network, layer.scales, x, False))
+    )
+    assert 0 < len(factored_runs) < 8  # of two channels with four layers each
+    assert np.abs(planned - literal).max() < 1e-4 * np.abs(literal).max()
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="uses tf.GradientTape")
 @pytest.mark.parametrize("shape", [(48, 48, 1), (40, 51, 2)])
-def test_factored_operators_give_the_values_and_gradients_of_the_layers(boundary, shape):
-    """Coarse dense channels run in the basis of their factored operators, in single precision."""
+def test_factored_operators_give_the_gradients_of_the_layers(shape, factored_runs):
     import tensorflow as tf
 
-    # A bias would be all but invisible to the derivatives after it.
-    options = {"boundary": boundary, "truncation": 1e-4, "use_bias": False}
-    widths = (16, 24, 20, 6)
-    network = keras.Sequential(
-        [GaussianDerivative(n, 1.25**k, activation="tanh", **options) for k, n in enumerate(widths)]
-        + [CentralPixel()]
-    )
-    scales = (2.0, 4.0)
-    layer = ScaleChannels(network, scales, None, "dense")
+    layer = wide_dense_layer()
     x = tf.constant(images(shape))
     layer.build(x.shape)
-    plan = layer.plan(shape[:2])
-    paid = [op.pays_factored(16, 24, 1) for group in plan for op in group.operators]
-    assert any(paid) and not all(paid)
+    kernels = [w for w in layer.trainable_weights if w.name == "kernel"]
     found = []
-    for run in (layer.channels, lambda x: run_layers(layer.network, scales, x, False)):
+    for run in (layer.channels, lambda x: run_layers(layer.network, layer.scales, x, False)):
         with tf.GradientTape() as tape:
             tape.watch(x)
-            y = run(x)
-            loss = tf.reduce_sum(tf.sin(y))
-        found.append([y, *tape.gradient(loss, [x, *layer.trainable_weights])])
+            loss = tf.reduce_sum(tf.sin(run(x)))
+        found.append(tape.gradient(loss, [x, *kernels]))
+    assert factored_runs
     for a, b in zip(*found, strict=True):
         assert np.abs(a - b).max() < 1e-4 * np.abs(b).max()
+
+
+@pytest.mark.parametrize(
+    "order, dtype", [(3, "float32"), (2, "float64"), (2, "mixed_float16"), (2, "mixed_bfloat16")]
+)
+def test_what_factored_operators_are_too_coarse_for_runs_without(order, dtype, factored_runs):
+    layer = wide_dense_layer(order=order, dtype=dtype)
+    y = numpy(layer(images((48, 48, 1))))
+    assert np.isfinite(y.astype("float64")).all()
+    assert not factored_runs
 
 
 def test_matched_scales_below_half_a_pixel_are_refused():
@@ -213,6 +253,14 @@ def test_normalisation_after_an_activation_is_not_folded():
     randomise(layer)
     literal = numpy(run_layers(layer.network, SCALES, x, False))
     np.testing.assert_allclose(numpy(layer(x)), literal, atol=1e-4 * np.abs(literal).max())
+
+
+@pytest.mark.parametrize("sampling", ["matched", "dense"])
+@pytest.mark.parametrize("training", [False, True])
+def test_no_images_give_no_scores(sampling, training):
+    layer = ScaleChannels(make_network(), SCALES, None, sampling)
+    layer(images((24, 31, 1)))
+    assert tuple(layer.channels(images((24, 31, 1))[:0], training).shape) == (0, 4, 3)
 
 
 def test_channels_stack_and_pooling():
