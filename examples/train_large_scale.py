@@ -16,7 +16,10 @@ More of them, each after `python examples/train_large_scale.py`:
                                                         the paper's experiment, for a GPU
 """
 
+import os
 import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from gdn_keras.experiments.command_line import large_scale_settings, run_command
 from gdn_keras.experiments.flags import large_scale_parser

@@ -8,7 +8,10 @@ It takes about 3 minutes on 2 cores with the 3 600 training digits in the packag
     python examples/train_mnist.py --mnist-dir MNIST --epochs 40 --output runs/mnist_paper
 """
 
+import os
 import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from gdn_keras.experiments.command_line import mnist_settings, run_command
 from gdn_keras.experiments.flags import mnist_parser

@@ -41,6 +41,8 @@ def draw_pareto(
     percent = 100 * np.asarray(accuracies)
     marked = marked or {}
     with _figure(path, 1, len(costs), (3.6 * len(costs), 3.2)) as (figure, axes):
+        from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+
         for axis, (name, values) in zip(axes[0], costs.items(), strict=True):
             values = np.asarray(values, float)
             front = pareto_front(values, percent)
@@ -59,6 +61,9 @@ def draw_pareto(
                 style = {"marker": _MARKERS[k % len(_MARKERS)], "color": _COLOURS[k % 5]}
                 axis.plot(values[i], percent[i], linestyle="", markersize=8, label=label, **style)
             axis.set_xscale("log")
+            axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+            axis.xaxis.set_minor_formatter(NullFormatter())
             axis.set_xlabel(name)
             axis.grid(color="0.9", linewidth=0.6)
             axis.set_axisbelow(True)

@@ -27,7 +27,9 @@ class ScaleChannels(keras.layers.Layer):
     over `density`. All channels then run one and the same discrete network, so that covariance
     holds for the discrete network too, and coarse channels cost next to nothing.
     `sampling="dense"` evaluates every channel on the pixels of the image: the paper to the
-    letter. Weights belong to the sampling they were trained with.
+    letter, up to the rounding errors of the precision. Its coarse layers cost less with a
+    `truncation` of 1e-4 or below (`gdn_keras.scale_space.factored`). Weights belong to the sampling
+    they were trained with.
 
     Example:
 
