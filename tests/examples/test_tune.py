@@ -187,12 +187,12 @@ def test_killed_searches_end_like_one_that_was_not(tuner, tmp_path):
     whole = start(tmp_path / "whole", arguments)
     whole.communicate()
     for number in (1, 3):
-        process = start(tmp_path / "killed", arguments)
-        for line in process.stdout:
-            if line.startswith(f"trial {number} of 4"):
-                time.sleep(1)
-                process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
+        with start(tmp_path / "killed", arguments) as process:
+            for line in process.stdout:
+                if line.startswith(f"trial {number} of 4"):
+                    time.sleep(1)
+                    process.send_signal(signal.SIGKILL)
+        assert process.returncode == -signal.SIGKILL
     process = start(tmp_path / "killed", arguments)
     assert "Going on after 2 of 4 trials" in process.communicate()[0]
     assert process.returncode == whole.returncode == 0
