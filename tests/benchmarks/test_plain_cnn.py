@@ -5,7 +5,7 @@ import pytest
 
 
 def test_trains_tests_and_draws(tmp_path):
-    few = ["--epochs", "4", "--digits", "1000", "--test-digits", "100"]
+    few = ["--epochs", "6", "--digits", "500", "--test-digits", "20"]
     plain_cnn.main(["--output", str(tmp_path), *few])
     with open(tmp_path / "plain_cnn.csv") as file:
         rows = {

@@ -79,7 +79,7 @@ INVALID = [
     (small, "sampling", NO_NAMES),
     (small, "order", (*NO_COUNTS, 4)),
     (small, "boundary", NO_NAMES),
-    (small, "truncation", NO_SHARES),
+    (small, "truncation", [value for value in NO_SHARES if value is not None]),
     (small, "density", NOT_POSITIVE),
     (small, "output", NO_NAMES),
     (models.from_preset, "preset", NO_NAMES),
