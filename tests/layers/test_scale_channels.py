@@ -211,6 +211,44 @@ def test_axes_are_told_apart(sampling, center):
     )
 
 
+def blobs(side, sigma):
+    """A few smooth blobs, 1.5 to 3 sigma wide."""
+    rng = np.random.default_rng(1)
+    n = (np.arange(side) - (side - 1) / 2) / sigma
+    image = 0.0
+    for _ in range(12):
+        (x, y), width = rng.uniform(-5, 5, 2), rng.uniform(1.5, 3)
+        image += rng.normal() * np.exp(-((n[:, None] - y) ** 2 + (n - x) ** 2) / 2 / width**2)
+    return image[None, :, :, None]
+
+
+def test_matched_approaches_finely_sampled_dense_with_the_square_of_its_step():
+    """Both are the same network on other grids; central differences err by the step squared."""
+
+    def network():
+        options = {"truncation": 1e-7, "use_bias": False, "dtype": "float64"}
+        jets = [
+            GaussianDerivative(
+                width,
+                1.25**k,
+                activation="tanh",
+                kernel_initializer=keras.initializers.RandomNormal(stddev=1.0, seed=k),
+                **options,
+            )
+            for k, width in enumerate((6, 6, 4))
+        ]
+        return keras.Sequential([*jets, CentralPixel(dtype="float64")])
+
+    x = blobs(121, 4.0)
+    dense = numpy(ScaleChannels(network(), (4.0,), None, "dense", dtype="float64")(x))
+    errors = []
+    for density in (1, 2):
+        layer = ScaleChannels(network(), (4.0,), None, density=density, dtype="float64")
+        errors.append(np.abs(numpy(layer(x)) - dense).max() / np.abs(dense).max())
+    # A quarter; dense itself is at 4 points per sigma and more.
+    assert errors[0] < 0.25 and errors[1] < 0.3 * errors[0]
+
+
 def test_matched_map_and_centre_agree():
     """Reading the centre of a map, and planning for the centre alone, are the same network."""
     to_map = ScaleChannels(make_network(False, truncation=1e-6), SCALES, None)
