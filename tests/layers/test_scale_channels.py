@@ -114,6 +114,7 @@ def test_dense_plan_has_the_gradients_of_the_layers(center):
 
 def wide_dense_layer(boundary="symmetric", order=2, center=True, dtype=None):
     """Wide layers at coarse scales, some of which run in the basis of their factored operators."""
+    keras.utils.set_random_seed(0)
     # A bias would be all but invisible to the derivatives after it.
     options = {"boundary": boundary, "truncation": 1e-4, "order": order, "use_bias": False}
     layers = []
