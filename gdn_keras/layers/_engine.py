@@ -5,12 +5,16 @@ from keras import ops
 
 from gdn_keras.layers._resampling import (
     expanded_convolution,
+    sample_at_once,
     sample_transposed,
     swap_axes,
     valid_convolution,
 )
 from gdn_keras.layers.gaussian_derivative import GaussianDerivative
 from gdn_keras.layers.scale_batch_normalization import ScaleBatchNormalization
+
+# Entries of an operator's two matrices multiplied out, up to which one product is faster than two.
+_SMALL = 4096
 
 
 def run_layers(network, scales, inputs, training):
@@ -102,10 +106,18 @@ def _derive(layer, k, x, group, affine, training):
         coefficients = sample_transposed(x, rows.compress, columns.compress)
         outputs = expanded_convolution(coefficients, kernel, columns.expand, rows.expand)
     else:
-        pairs = [(op.rows, op.columns) if in_order else (op.columns, op.rows) for op in operators]
-        smoothed = _joined([sample_transposed(x, *pair) for pair in pairs])
+        smoothed = _joined([_sample(x, operator, in_order) for operator in operators])
         outputs = valid_convolution(smoothed, kernel, training)
     return layer.finish(outputs, bias)
+
+
+def _sample(x, operator, in_order):
+    matrices = operator.rows, operator.columns
+    # Rounded apart, the entries of the product no longer are one, and stencils times sigma^2 make
+    # much of that where sigma is many steps of the grid.
+    small = matrices[0].size * matrices[1].size <= _SMALL and operator.sigma <= 2
+    sample = sample_at_once if small else sample_transposed
+    return sample(x, *(matrices if in_order else matrices[::-1]))
 
 
 def _runs_factored(layer, operator, c_in):

@@ -2,7 +2,11 @@ import numpy as np
 import pytest
 from keras import ops
 
-from gdn_keras.layers._resampling import expanded_convolution
+from gdn_keras.layers._resampling import (
+    expanded_convolution,
+    sample_at_once,
+    sample_transposed,
+)
 
 
 @pytest.mark.parametrize("size", [3, 5])
@@ -16,4 +20,14 @@ def test_expanded_convolution_is_that_of_the_expanded_image(size):
     expected = np.einsum("bpqcij,ijcd->bpqd", windows, kernel)
     found = ops.convert_to_numpy(expanded_convolution(x, kernel, rows, columns))
     assert found.shape == (2, 18 - size, 13 - size, 5)
+    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("sample", [sample_transposed, sample_at_once])
+def test_sampling_swaps_rows_and_columns(sample):
+    rng = np.random.default_rng(0)
+    rows, columns = rng.normal(size=(3, 5)), rng.normal(size=(4, 7))
+    x = rng.normal(size=(2, 5, 7, 3)).astype("float32")
+    expected = np.einsum("ph,bhwc,qw->bqpc", rows, x, columns)
+    found = ops.convert_to_numpy(sample(x, rows, columns))
     np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())

@@ -71,7 +71,7 @@ def test_zero_boundary_mirrors_where_the_cone_ends_the_grid():
 
 
 @pytest.mark.parametrize("sampling", ["matched", "dense"])
-def test_multiply_adds_counts_what_runs(sampling):
+def test_multiply_adds_counts_what_the_plan_needs(sampling):
     groups = plan_channels((30, 22), SCALES[:2], geometry(sampling))
     assert not any(op.pays_factored(6, 7, 1) for group in groups for op in group.operators)
     widths = (2, 3, 4, 5, 6, 7)
