@@ -2,7 +2,7 @@
 
 All three hold one frozen graph: batch normalisation is folded into kernels that are composed once,
 here, and everything else that does not depend on the images is a constant as well. TensorFlow is
-imported when it is needed; nothing else in the package depends on this module.
+imported when it is needed.
 """
 
 import math
@@ -17,11 +17,13 @@ from gdn_keras.datasets.digits import load_embedded_digits
 from gdn_keras.datasets.separable import GAIN, MIDPOINT, PEAK
 from gdn_keras.datasets.transform import rescale_images
 from gdn_keras.models.surgery import retarget, scale_channels_of
-from gdn_keras.scale_space.validation import check_positive
+from gdn_keras.scale_space.validation import check_choice, check_positive
 from gdn_keras.whole_files import replacing
 
 # What an export may differ from the Keras model, in units of the largest logit or of 1.
 TOLERANCE = 1e-4
+PROBABILITIES = ("sigmoid", "softmax")
+PIXELS = ("large_scale", "unit")
 _REFERENCE_DIGITS = 100
 _SAVED_MODEL_FILES = {"saved_model.pb", "fingerprint.pb", "variables", "assets", "assets.extra"}
 # Operations that matter to gradients only.
@@ -34,6 +36,8 @@ def export_saved_model(
     *,
     training_size: float | None = None,
     reference_images: np.ndarray | None = None,
+    probabilities: str = "sigmoid",
+    pixels: str = "large_scale",
     overwrite: bool = True,
 ) -> Path:
     """Writes a SavedModel that runs with TensorFlow alone, for any batch size.
@@ -42,15 +46,15 @@ def export_saved_model(
 
     - `serve`, also the signature `serving_default`: float32 images [batch, height, width,
       channels], with values as the network was trained on ([-0.764, 0.761] for MNIST Large Scale),
-      to `logits` and `probabilities` [batch, classes]. Probabilities are the sigmoid of each logit,
-      as the networks are trained with binary cross-entropy on each class: they need not sum to one.
+      to `logits` and `probabilities` [batch, classes]. Probabilities are the sigmoid of each logit
+      for networks that are trained with binary cross-entropy on each class, and need not sum to
+      one; see `probabilities`.
     - `scales`: the same images to `channel_logits` [batch, scale channels, classes];
       `selected_scale` [batch], the sigma_0 of the channel that holds the largest logit of all
       channels and classes; and `relative_size` [batch], see `training_size`.
     - `serve_uint8`, for networks on grey images: uint8 images [batch, height, width, 1] (as a
-      method also [batch, height, width]) with a light object on a dark background, brought to the
-      contrast of MNIST Large Scale: maximum to 255, then (2 / pi) arctan(0.02 (I - 128)). It gives
-      all that `serve` and `scales` give.
+      method also [batch, height, width]) with a light object on a dark background, brought to what
+      `serve` takes, see `pixels`. It gives all that `serve` and `scales` give.
 
     Example:
 
@@ -70,6 +74,10 @@ def export_saved_model(
             its steps are those of the scale channels.
         reference_images: Images of size `training_size`, as `serve` takes them; digits of the
             package, brought to that size, by default.
+        probabilities: "sigmoid", or "softmax" for networks that were trained with that.
+        pixels: What `serve_uint8` does to grey values: "large_scale", the contrast of MNIST Large
+            Scale (maximum to 255, then (2 / pi) arctan(0.02 (I - 128))), or "unit", division by
+            255.
         overwrite: Whether a SavedModel at `path` is replaced. Anything else there never is.
 
     Returns:
@@ -82,6 +90,8 @@ def export_saved_model(
         RuntimeError: If Keras does not run on TensorFlow.
     """
     tf = _tensorflow()
+    check_choice("probabilities", probabilities, PROBABILITIES)
+    check_choice("pixels", pixels, PIXELS)
     model = _in_float32(model)
     path = _check_folder(path, overwrite)
     frozen = _freeze(model)
@@ -92,7 +102,7 @@ def export_saved_model(
         unit = scales[0]
     else:
         raise ValueError("`reference_images` need a `training_size`. Received: training_size=None")
-    module, signatures = _endpoints(frozen, scales, unit)
+    module, signatures = _endpoints(frozen, scales, unit, probabilities, pixels)
     with replacing(path) as temporary:
         try:
             tf.saved_model.save(module, str(temporary), signatures)
@@ -116,12 +126,15 @@ def is_export_of(model: keras.Model, path: str | os.PathLike) -> bool:
     return True
 
 
-def export_onnx(model: keras.Model, path: str | os.PathLike) -> Path:
+def export_onnx(
+    model: keras.Model, path: str | os.PathLike, *, probabilities: str = "sigmoid"
+) -> Path:
     """Writes an ONNX file: float32 `images` to `logits`, `probabilities` and `channel_logits`.
 
     Args:
         model: As in `export_saved_model`.
         path: The file; one that exists is replaced.
+        probabilities: As in `export_saved_model`.
 
     Returns:
         The file.
@@ -131,13 +144,14 @@ def export_onnx(model: keras.Model, path: str | os.PathLike) -> Path:
         ValueError: If the file's logits, computed by onnxruntime, differ from the model's.
     """
     _tensorflow()
+    check_choice("probabilities", probabilities, PROBABILITIES)
     try:
         import onnxruntime
         import tf2onnx
     except ImportError as error:
         raise ImportError("Export to ONNX needs: pip install gdn_keras[onnx]") from error
     model, path = _in_float32(model), _check_file(path)
-    _, function = _plain_function(_freeze(model))
+    _, function = _plain_function(_freeze(model), probabilities)
     inputs = {function.inputs[0].name: "images"}
     outputs = {tensor.name: key for key, tensor in function.structured_outputs.items()}
     proto, _ = tf2onnx.convert.from_graph_def(
@@ -154,7 +168,9 @@ def export_onnx(model: keras.Model, path: str | os.PathLike) -> Path:
     return path
 
 
-def export_litert(model: keras.Model, path: str | os.PathLike) -> Path:
+def export_litert(
+    model: keras.Model, path: str | os.PathLike, *, probabilities: str = "sigmoid"
+) -> Path:
     """Writes a LiteRT (TensorFlow Lite) file with the signature `serve`.
 
     It takes float32 `images` and gives `logits`, `probabilities` and `channel_logits`.
@@ -162,6 +178,7 @@ def export_litert(model: keras.Model, path: str | os.PathLike) -> Path:
     Args:
         model: As in `export_saved_model`.
         path: The file; one that exists is replaced.
+        probabilities: As in `export_saved_model`.
 
     Returns:
         The file.
@@ -170,8 +187,9 @@ def export_litert(model: keras.Model, path: str | os.PathLike) -> Path:
         ValueError: If the file's logits, computed by LiteRT, differ from the model's.
     """
     tf = _tensorflow()
+    check_choice("probabilities", probabilities, PROBABILITIES)
     model, path = _in_float32(model), _check_file(path)
-    module, function = _plain_function(_freeze(model))
+    module, function = _plain_function(_freeze(model), probabilities)
     content = tf.lite.TFLiteConverter.from_concrete_functions([function], module).convert()
     with replacing(path) as temporary:
         temporary.write_bytes(content)
@@ -282,13 +300,13 @@ def _depending_on(images, graph):
     return inputs_of, source
 
 
-def _endpoints(frozen, scales, unit):
+def _endpoints(frozen, scales, unit, probabilities, pixels):
     """The object to save and its signatures, as `export_saved_model` describes them."""
     tf = _tensorflow()
     shape = frozen.inputs[0].shape
 
     def serve(images):
-        return _scores(frozen(_checked(images, shape)))
+        return _scores(frozen(_checked(images, shape)), probabilities)
 
     def select(images):
         return _selection(frozen(_checked(images, shape)), scales, unit)
@@ -296,8 +314,9 @@ def _endpoints(frozen, scales, unit):
     def serve_uint8(images):
         # [batch, height, width] gets a last axis of one; four axes stay as they are.
         images = tf.reshape(images, tf.concat([tf.shape(images), [1]], axis=0)[:4])
-        outputs = frozen(_contrasted(_checked(images, shape)))
-        return {**_scores(outputs), **_selection(outputs, scales, unit)}
+        images = tf.cast(_checked(images, shape), "float32")
+        outputs = frozen(_contrasted(images) if pixels == "large_scale" else images / PEAK)
+        return {**_scores(outputs, probabilities), **_selection(outputs, scales, unit)}
 
     endpoints = {"serve": (serve, "float32"), "scales": (select, "float32")}
     if shape[-1] == 1:
@@ -326,15 +345,14 @@ def _checked(images, shape):
 def _contrasted(images):
     """Steps 3 and 4 of the MNIST Large Scale recipe (`gdn_keras.datasets.rescale_images`)."""
     tf = _tensorflow()
-    images = tf.cast(images, "float32")
     peak = tf.reduce_max(images, axis=(1, 2, 3), keepdims=True)
     images = images * tf.math.divide_no_nan(PEAK, peak)
     return (2 / math.pi) * tf.atan(GAIN * (images - MIDPOINT))
 
 
-def _scores(outputs):
+def _scores(outputs, probabilities):
     logits = outputs["logits"]
-    return {"logits": logits, "probabilities": _tensorflow().sigmoid(logits)}
+    return {"logits": logits, "probabilities": getattr(_tensorflow().nn, probabilities)(logits)}
 
 
 def _selection(outputs, scales, unit):
@@ -349,14 +367,14 @@ def _selection(outputs, scales, unit):
     }
 
 
-def _plain_function(frozen):
+def _plain_function(frozen, probabilities):
     """Logits, probabilities and channel logits of float images, for formats with one endpoint."""
     tf = _tensorflow()
     module = tf.Module()
 
     def serve(images):
         outputs = frozen(images)
-        return {**_scores(outputs), "channel_logits": outputs["channel_logits"]}
+        return {**_scores(outputs, probabilities), "channel_logits": outputs["channel_logits"]}
 
     spec = tf.TensorSpec(frozen.inputs[0].shape, "float32", name="images")
     module.serve = tf.function(serve, input_signature=[spec])

@@ -303,3 +303,13 @@ def test_onnx_says_what_to_install(model, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tf2onnx", None)
     with pytest.raises(ImportError, match=r"pip install gdn_keras\[onnx\]"):
         export_onnx(model, tmp_path / "x.onnx")
+
+
+def test_softmax_and_pixels_from_zero_to_one(model, tmp_path, logits):
+    options = {"probabilities": "softmax", "pixels": "unit"}
+    served = tf.saved_model.load(str(export_saved_model(model, tmp_path / "x", **options)))
+    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(served.serve(IMAGES)["probabilities"], shares, atol=1e-5)
+    expected = served.serve(np.float32(PIXELS / 255))["logits"]
+    np.testing.assert_allclose(served.serve_uint8(PIXELS)["logits"], expected, atol=1e-5)

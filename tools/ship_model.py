@@ -41,7 +41,9 @@ def card(name: str, results: dict, command: str) -> str:
     steps = -(-results["training_images"] // settings["batch_size"]) * settings["epochs"]
     trained = ", ".join(f"{size:g}" for size in settings["train_sizes"])
     training_scales = settings["train_scales"] or settings["scales"]
-    augmented = "small rotations, shears and shifts" if settings["augment"] else "not augmented"
+    augmented = "not augmented"
+    if settings["augment"]:
+        augmented = "small rotations, shears and shifts, half of the images in smaller frames"
     lines = [
         f"# {name}",
         "",
@@ -70,8 +72,8 @@ def card(name: str, results: dict, command: str) -> str:
         ]
     lines += [
         "- **Limits**: digits off the centre by more than a pixel or two of the original 28×28, "
-        "rotated by more than about 15°, or larger than the frame (size > 5.6) are not what it was "
-        "trained for.",
+        "or rotated by more than about 15°, are not what it was trained for. Digits larger than "
+        "the frame (size > 5.6) are cut off by it.",
         "",
         "```python",
         "import gdn_keras",

@@ -86,14 +86,15 @@ def random_frame(size: float, frames: tuple[float, float] = FRAMES, share: float
     import tensorflow as tf
 
     check_positive("size", size)
-    if len(frames) != 2 or check_positive("frames", frames[0]) > check_positive(
-        "frames", frames[1]
-    ):
+    try:
+        low, high = (check_positive("frames", frame) for frame in frames)
+    except (TypeError, ValueError):
+        low, high = 1, 0
+    if low > high:
         raise ValueError(
             f"`frames` must be two sizes in increasing order. Received: frames={frames!r}"
         )
-    low, high = frames
-    if not 0 <= share <= 1:
+    if check_sigma(share, "share") > 1:
         raise ValueError(f"`share` must lie in [0, 1]. Received: share={share!r}")
 
     def apply(images, seed):

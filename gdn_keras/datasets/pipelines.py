@@ -56,11 +56,7 @@ def training_pipeline(
     import tensorflow as tf
 
     labels = _checked(images, labels, batch_size)
-    if labels.min() < 0 or labels.max() >= check_integer("num_classes", num_classes):
-        raise ValueError(
-            f"`labels` must lie in [0, {num_classes}). "
-            f"Received: labels from {labels.min()} to {labels.max()}"
-        )
+    _check_classes(labels, num_classes)
     for name, value in (("seed", seed), ("initial_epoch", initial_epoch)):
         check_integer(name, value, minimum=0)
     if drop_remainder and batch_size > len(labels):
@@ -109,6 +105,7 @@ def evaluation_pipeline(
     order = tf.data.Dataset.range(len(labels)).batch(batch_size)
     batches = _gather(order, images, labels, transform)
     if num_classes is not None:
+        _check_classes(labels, num_classes)
         batches = batches.map(lambda x, y: (x, tf.one_hot(y, num_classes)))
     return batches.prefetch(_AHEAD)
 
@@ -144,6 +141,14 @@ def _gather(indices, images, labels, transform, augment=None, seed=0):
         return x, tf.gather(labels, index)
 
     return indices.map(read, num_parallel_calls=_AHEAD, deterministic=True)
+
+
+def _check_classes(labels: np.ndarray, num_classes: int) -> None:
+    if labels.min() < 0 or labels.max() >= check_integer("num_classes", num_classes):
+        raise ValueError(
+            f"`labels` must lie in [0, {num_classes}). "
+            f"Received: labels from {labels.min()} to {labels.max()}"
+        )
 
 
 def _checked(images, labels, batch_size: int) -> np.ndarray:

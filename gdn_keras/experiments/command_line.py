@@ -38,7 +38,8 @@ _FILES = {
 
 def large_scale_settings(options: argparse.Namespace) -> Settings:
     """The settings that the flags ask for."""
-    if options.paper and options.data in (None, "embedded") and not options.mnist_dir:
+    embedded = options.data == "embedded" or not (options.data or options.mnist_dir)
+    if options.paper and embedded:
         raise ValueError("--paper needs all of MNIST: give --mnist-dir FOLDER, or --data tfds")
     settings = Settings(
         network=options.network,
@@ -73,6 +74,8 @@ def _common_settings(options, epochs):
     if len(last) > 1:
         raise ValueError("--learning-rate takes one or two values")
     data = options.data or ("mnist" if options.mnist_dir else "embedded")
+    if data == "embedded" and options.mnist_dir:
+        raise ValueError("--data embedded needs no --mnist-dir: leave out one of them")
     return {
         "sampling": options.sampling,
         "data": data,
@@ -160,7 +163,11 @@ def _join(values):
 
 def _prepare(options, settings) -> list[Job]:
     """The jobs of a command, all checked before the first begins."""
-    compare = {Path(folder).resolve().name: folder for folder in options.compare}
+    names = [Path(folder).resolve().name for folder in options.compare]
+    compare = {
+        name if names.count(name) == 1 else folder: folder
+        for name, folder in zip(names, options.compare, strict=True)
+    }
     job = prepare(settings, options.output, compare)
     if not options.with_single_channel:
         return [job]

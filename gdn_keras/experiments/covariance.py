@@ -138,6 +138,11 @@ def blob_images(
 def _image_pairs(model, factor, images, scales):
     """Images, and the same images with their frames rescaled by `factor`."""
     height, width, channels = model.input_shape[1:]
+    if height is None or width is None:
+        raise ValueError(
+            "`model` must have a known height and width: `retarget(model, (height, width, "
+            f"channels))` gives it one. Received: input_shape={model.input_shape[1:]}"
+        )
     frame = (round(height * factor), round(width * factor))
     if images is None:
         originals = [blob_images((height, width, channels), scale) for scale in scales]
@@ -159,7 +164,7 @@ def _matching_pairs(scales, factor) -> list[tuple[int, int]]:
         (i, j)
         for i, fine in enumerate(scales)
         for j, coarse in enumerate(scales)
-        if abs(coarse / (fine * factor) - 1) < 1e-6
+        if abs(coarse / (fine * factor) - 1) < 1e-4
     ]
     if not pairs:
         ratios = sorted({round(b / a, 4) for a in scales for b in scales if b > a})

@@ -1,6 +1,6 @@
 """Scale generalisation: how well a classifier does at sizes that it was not trained on."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import keras
@@ -75,11 +75,6 @@ def accuracy_by_size(
     """The scale-generalisation curve: `{size: accuracy}`. Arguments as in `evaluate_by_size`."""
     results = evaluate_by_size(model, load, sizes, batch_size)
     return {result.size: result.accuracy for result in results}
-
-
-def worst_size(results: Sequence[SizeResult]) -> SizeResult:
-    """The result at the size of the lowest accuracy."""
-    return min(results, key=lambda result: result.accuracy)
 
 
 def _result(size, labels, scores, stack) -> SizeResult:

@@ -2,9 +2,8 @@
 
 import argparse
 
-from gdn_keras.experiments.settings import DATA, LOSSES, PRECISIONS
+from gdn_keras.experiments.settings import DATA, LOSSES, NETWORKS, PRECISIONS
 from gdn_keras.layers.scale_pooling import POOLINGS
-from gdn_keras.presets import PRESETS
 from gdn_keras.scale_space import SAMPLINGS
 
 _SAMPLING = "matched: each channel on a grid of its scale; dense: the paper to the letter"
@@ -89,7 +88,7 @@ def _parser(description, output):
 
 def _network_flags(parser):
     group = parser.add_argument_group("network")
-    names = ", ".join(name for name in PRESETS if not name.endswith("_single"))
+    names = ", ".join(NETWORKS)
     group.add_argument(
         "--network",
         metavar="NAME",

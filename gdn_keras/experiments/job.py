@@ -40,8 +40,8 @@ _EXPORT = """
 import json, sys
 import keras
 from gdn_keras.export import export_saved_model
-model, folder, size = json.loads(sys.argv[1])
-export_saved_model(keras.saving.load_model(model, compile=False), folder, training_size=size)
+model, folder, options = json.loads(sys.argv[1])
+export_saved_model(keras.saving.load_model(model, compile=False), folder, **options)
 """
 
 
@@ -180,17 +180,27 @@ def _selection(job: Job, model: keras.Model, results: list[SizeResult]) -> dict:
 def _export(model: keras.Model, settings: Settings, folder: Path) -> None:
     from gdn_keras.export import export_saved_model
 
-    size = settings.train_sizes[0] if len(settings.train_sizes) == 1 else None
+    options = export_options(settings)
     if keras.backend.backend() == "tensorflow":
-        export_saved_model(model, folder, training_size=size)
+        export_saved_model(model, folder, **options)
         return
     # A process of its own has Keras on TensorFlow; the GPUs' memory is this one's.
-    arguments = json.dumps([str(folder.with_name(MODEL)), str(folder), size])
+    arguments = json.dumps([str(folder.with_name(MODEL)), str(folder), options])
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": ""}
     command = [sys.executable, "-c", _EXPORT, arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise OSError(f"the export by TensorFlow failed: {done.stderr.strip()[-500:]}")
+
+
+def export_options(settings: Settings) -> dict:
+    """What `export_saved_model` has to know of how a network was trained."""
+    rescaled, one_size = settings.images == "large_scale", len(settings.train_sizes) == 1
+    return {
+        "training_size": settings.train_sizes[0] if one_size and rescaled else None,
+        "probabilities": "softmax" if settings.loss == "softmax" else "sigmoid",
+        "pixels": "large_scale" if rescaled else "unit",
+    }
 
 
 def _say(result: SizeResult) -> None:

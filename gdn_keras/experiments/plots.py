@@ -15,8 +15,8 @@ _STYLE = {
     "savefig.dpi": 200,
     "figure.constrained_layout.use": True,
 }
-_COLOURS = ("#0b5394", "#cc4125", "#6aa84f", "#8e7cc3", "#bf9000")
-_MARKERS = ("o", "s", "^", "D", "v")
+_COLOURS = ("#0b5394", "#cc4125", "#6aa84f", "#8e7cc3", "#bf9000", "#45818e")
+_MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def draw_generalization(
@@ -55,7 +55,7 @@ def draw_generalization(
         axes[0, 0].set_ylabel("accuracy (%)")
         axes[0, 1].set_title("from 90 %", fontsize=9)
         handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+        figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 4))
 
 
 def draw_selection(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from gdn_keras.scale_space.validation import (
 DATA = ("embedded", "mnist", "tfds", "official")
 IMAGES = ("large_scale", "mnist")
 LOSSES = ("binary", "softmax")
+# Presets that differ in their scale channels only are one: `scales` says which channels there are.
+NETWORKS = tuple(name for name in PRESETS if not name.endswith("_single"))
 PRECISIONS = ("float32", "float16", "bfloat16")
 
 
@@ -31,7 +34,7 @@ class Settings:
     in minutes on a CPU.
 
     Attributes:
-        network: Name of a preset, see `gdn_keras.presets.PRESETS`.
+        network: "mnist", "default" or "large", see `gdn_keras.presets.PRESETS`.
         widths: Feature channels of the layers before the last; the preset's if `None`.
         scales: sigma_0 of the scale channels of the finished network.
         train_scales: sigma_0 of the scale channels in training; `scales` if `None`.
@@ -94,7 +97,10 @@ class Settings:
             checks["train_scales"] = check_scales
         for name, check in checks.items():
             object.__setattr__(self, name, check(getattr(self, name), name))
-        choices = {"network": tuple(PRESETS), "pooling": POOLINGS, "sampling": SAMPLINGS}
+        object.__setattr__(self, "test_sizes", tuple(sorted(self.test_sizes)))
+        if self.data_dir is not None:
+            object.__setattr__(self, "data_dir", os.fspath(self.data_dir))
+        choices = {"network": NETWORKS, "pooling": POOLINGS, "sampling": SAMPLINGS}
         choices |= {"images": IMAGES, "data": DATA, "loss": LOSSES, "precision": PRECISIONS}
         for name, allowed in choices.items():
             check_choice(name, getattr(self, name), allowed)
@@ -108,7 +114,7 @@ class Settings:
         optional = {"digits": 1, "test_digits": 1, "train_frame": 3}
         minima |= {name: n for name, n in optional.items() if getattr(self, name) is not None}
         for name, minimum in minima.items():
-            check_integer(name, getattr(self, name), minimum)
+            object.__setattr__(self, name, check_integer(name, getattr(self, name), minimum))
 
     def _check_rates(self):
         check_positive("learning_rate", self.learning_rate)
@@ -150,6 +156,11 @@ class Settings:
             raise ValueError(
                 'images="mnist" are the original 28x28 digits. '
                 f"Received: frame={self.frame}, train_frame={self.train_frame}, data={self.data!r}"
+            )
+        if original and {self.train_sizes, self.test_sizes} != {(1.0,)}:
+            raise ValueError(
+                'images="mnist" have the size 1 only: set train_sizes=(1,) and test_sizes=(1,). '
+                f"Received: train_sizes={self.train_sizes}, test_sizes={self.test_sizes}"
             )
 
     @property

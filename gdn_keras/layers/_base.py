@@ -11,8 +11,11 @@ from gdn_keras.scale_space import Grid, sampling_matrix, truncation_radius
 _MATRIX_WIDTHS = 16
 
 
-def check_image_shape(layer, input_shape, minimum: int = 1) -> None:
-    """Raise unless `input_shape` is [batch, height, width, channels] of a usable size."""
+def check_image_shape(layer, input_shape, minimum: int = 1, channels: int | None = None) -> None:
+    """Raise unless `input_shape` is [batch, height, width, channels] of a usable size.
+
+    `channels` is the number that the layer was built for, if it depends on it.
+    """
     shape = tuple(input_shape)
     if len(shape) != 4:
         raise ValueError(
@@ -22,6 +25,11 @@ def check_image_shape(layer, input_shape, minimum: int = 1) -> None:
     if shape[3] is None:
         raise ValueError(
             f"`{layer.name}` needs a known number of feature channels. "
+            f"Received: input_shape={shape}"
+        )
+    if channels is not None and shape[3] != channels:
+        raise ValueError(
+            f"`{layer.name}` was built for images with {channels} feature channels. "
             f"Received: input_shape={shape}"
         )
     if any(size is not None and size < minimum for size in shape[1:3]):

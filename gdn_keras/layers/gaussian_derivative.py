@@ -142,7 +142,7 @@ class GaussianDerivative(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs, scale: float = 1.0):
-        check_image_shape(self, inputs.shape, minimum=3)
+        check_image_shape(self, inputs.shape, minimum=3, channels=self.kernel.shape[1])
         inputs = ops.cast(inputs, self.compute_dtype)  # Keras leaves integers as they are
         sigma = self.sigma * check_positive("scale", scale)
         shape = inputs.shape[1:3]

@@ -14,7 +14,9 @@ class ScaleBatchNormalization(keras.layers.Layer):
     many points it has, and the moving averages are updated once a step. All channels thus stay
     the same function of their input, in training as in inference, and scale covariance holds.
     For a single tensor it is ordinary batch normalisation over all axes but the last. Where a batch
-    is shared out over devices, the statistics are those of the whole batch.
+    is shared out over devices, the statistics are those of the whole batch. The variance is the
+    mean of squares less the square of the mean, in single precision or better: one pass over the
+    data, and as good as two for derivatives, whose mean is small beside their deviation.
 
     Example:
 
@@ -122,7 +124,9 @@ class ScaleBatchNormalization(keras.layers.Layer):
         tensors = [ops.cast(x, self.compute_dtype) for x in _as_list(inputs)]
         if training and self.trainable:
             mean, variance = self._joint_statistics(tensors, weights)
-            for moving, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
+            # An empty batch has no statistics to learn from.
+            updates = ((self.moving_mean, mean), (self.moving_variance, variance))
+            for moving, value in updates if tensors[0].shape[0] != 0 else ():
                 moving.assign(moving * self.momentum + value * (1.0 - self.momentum))
         else:
             mean, variance = self.moving_mean, self.moving_variance
@@ -143,7 +147,7 @@ class ScaleBatchNormalization(keras.layers.Layer):
         return factor, offset
 
     def _joint_statistics(self, tensors, weights):
-        weights = weights or [1.0 / len(tensors)] * len(tensors)
+        weights = [1.0 / len(tensors)] * len(tensors) if weights is None else weights
         mean = square = 0.0
         for x, weight in zip(tensors, weights, strict=True):
             x = ops.cast(x, self.moving_mean.dtype)

@@ -1,5 +1,7 @@
 """One network at several scales, with shared weights."""
 
+import itertools
+
 import keras
 from keras import ops
 
@@ -85,11 +87,24 @@ class ScaleChannels(keras.layers.Layer):
         self._pool = None if pooling is None else ScalePooling(pooling, dtype=self.dtype_policy)
         self._jets = [x for x in network.layers if isinstance(x, GaussianDerivative)]
         _check_network(network, self._jets)
-        if self.sampling == "matched" and self.scales[0] * self._jets[0].sigma < 0.5:
+        if self.sampling == "matched":
+            self._check_grids()
+
+    def _check_grids(self):
+        """Raise unless each layer smooths by at least half a step of the grid before it."""
+        sigmas = [jet.sigma for jet in self._jets]
+        if self.scales[0] * sigmas[0] < 0.5:
             raise ValueError(
                 "`scales` must give the first layer a sigma of at least half a pixel, or there is "
-                f"nothing to sample between pixels. Received: scales={scales!r} with "
-                f"sigma={self._jets[0].sigma:g}"
+                f"nothing to sample between pixels. Received: scales={list(self.scales)} with "
+                f"sigma={sigmas[0]:g}"
+            )
+        if any(b * self.density < a / 2 for a, b in itertools.pairwise(sigmas)):
+            raise ValueError(
+                "Matched grids have `density` points per sigma, and each layer must smooth by at "
+                "least half a step of the grid before it: choose a higher `density`, sigmas that "
+                f"do not fall, or sampling='dense'. Received: density={self.density:g} with "
+                f"sigmas={sigmas}"
             )
 
     @property
@@ -128,7 +143,9 @@ class ScaleChannels(keras.layers.Layer):
 
     def channels(self, inputs, training=None):
         """The stack of scale channels, [batch, scale channels, ...], before pooling."""
-        check_image_shape(self, inputs.shape, minimum=3)
+        if not self.built:
+            self.build(inputs.shape)
+        check_image_shape(self, inputs.shape, minimum=3, channels=self._image_shape[-1])
         inputs = ops.cast(inputs, self.compute_dtype)
         if None in tuple(inputs.shape[1:3]) and None not in self._image_shape:
             # Input pipelines lose static shapes; what the layer was built for is known all the
@@ -172,6 +189,12 @@ def _check_network(network, jets):
             "The GaussianDerivative layers of `network` must share `boundary` and `truncation`. "
             f"Received: {[(jet.boundary, jet.truncation) for jet in jets]}"
         )
+    if any(jet.activity_regularizer is not None for jet in jets):
+        raise ValueError(
+            "Inside `ScaleChannels`, GaussianDerivative layers have no outputs of their own to "
+            "regularise: leave out `activity_regularizer`, or add an ActivityRegularization layer "
+            f"after them. Received: network={network!r}"
+        )
     features = None
     for layer in network.layers:
         if isinstance(layer, GaussianDerivative):
@@ -181,10 +204,18 @@ def _check_network(network, jets):
 
 
 def _check_acts_on_points(layer, features):
-    spatial = (keras.layers.BatchNormalization, GaussianSmoothing)
+    spatial = (
+        keras.layers.BatchNormalization,
+        keras.layers.GroupNormalization,
+        CentralPixel,
+        GaussianDerivative,
+        GaussianSmoothing,
+        ScaleBatchNormalization,
+    )
     shape = (1, 5, 7, features or 1)
     if (
-        isinstance(layer, spatial)
+        any(isinstance(part, spatial) for part in layer._flatten_layers())
+        or getattr(layer, "axis", -1) not in (-1, 3, [-1], [3], (-1,), (3,))
         or hasattr(layer, "strides")
         or tuple(layer.compute_output_shape(shape))[:3] != shape[:3]
     ):

@@ -88,7 +88,6 @@ def gaussian_derivative_network(
         layers.append(GaussianDerivative(width, scale_ratio**k, use_bias=False, **jet))
         layers.append(ScaleBatchNormalization())
         layers.append(keras.layers.ReLU())
-    # Logits stay float32 under mixed precision.
     # Logits stay float32 under mixed precision. They are normalised too, jointly over the scale
     # channels, and start out negative: a maximum over channels should first say "nothing here",
     # or channels far from the scale of the object, seldom seen in training, win at other sizes.

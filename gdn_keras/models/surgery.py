@@ -22,6 +22,17 @@ def scale_channels_of(model: keras.Model) -> ScaleChannels:
     return found[0]
 
 
+def _require_graph(model: keras.Model) -> ScaleChannels:
+    """The `ScaleChannels` layer of a model, if it is known what the layer is connected to."""
+    layer = scale_channels_of(model)
+    if not hasattr(layer, "output"):
+        raise ValueError(
+            "`model` must be a functional or a built sequential model, so that its graph is known. "
+            f"Received: model={model.name!r}, which has no inputs yet"
+        )
+    return layer
+
+
 def retarget(
     model: keras.Model,
     input_shape: Sequence[int] | None = None,
@@ -43,7 +54,7 @@ def retarget(
         input_shape: Height, width and channels of the new model's images; unchanged by default.
         scales: sigma_0 of the new model's scale channels; unchanged by default.
     """
-    scale_channels_of(model)
+    _require_graph(model)
     shape = check_input_shape(model.input_shape[1:] if input_shape is None else input_shape)
     if scales is not None:
         scales = check_scales(scales)
@@ -68,9 +79,20 @@ def retarget(
 def channel_model(model: keras.Model) -> keras.Model:
     """A model from the same images to the stack of scale channels, [batch, scales, classes].
 
-    It shares its weights with `model`; `model` itself pools over the second axis.
+    It shares its weights with `model`, which itself pools over the second axis.
     """
-    stack = scale_channels_of(model).output
+    layer = _require_graph(model)
+    stack = layer.output
+    if layer.pooling is not None:
+        unpooled = ScaleChannels(
+            layer.network,
+            layer.scales,
+            pooling=None,
+            sampling=layer.sampling,
+            density=layer.density,
+            dtype=layer.dtype_policy,
+        )
+        stack = unpooled(layer.input)
     return keras.Model(model.inputs, stack, name=f"{model.name}_channels")
 
 

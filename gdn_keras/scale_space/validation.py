@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from numbers import Integral
 
 BOUNDARIES = ("symmetric", "replicate", "zero")
 MAX_ORDER = 3
@@ -39,8 +40,8 @@ def check_truncation(value: float) -> float:
 
 
 def check_integer(name: str, value: int, minimum: int = 1) -> int:
-    """An integer of at least `minimum`."""
-    if not _is_real(value) or isinstance(value, bool) or int(value) != value or value < minimum:
+    """An integer of at least `minimum`, of Python or NumPy."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
         raise ValueError(f"`{name}` must be an integer >= {minimum}. Received: {name}={value!r}")
     return int(value)
 

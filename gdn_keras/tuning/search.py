@@ -5,6 +5,7 @@ import io
 from pathlib import Path
 
 from gdn_keras.experiments.evaluation import accuracy_by_size
+from gdn_keras.experiments.job import export_options
 from gdn_keras.experiments.run_folder import MODEL, SAVED_MODEL, save_model
 from gdn_keras.experiments.training import TrainingStopped, finished_network
 from gdn_keras.tuning.job import Job, role
@@ -100,7 +101,6 @@ def _keep_best(job: Job, tuner, best: TrialResult) -> dict[str, float]:
     model = tuner.best_network(tuner.oracle.get_trial(best.trial_id))
     model = finished_network(model, settings)
     save_model(model, folder / MODEL)
-    size = settings.train_sizes[0] if len(settings.train_sizes) == 1 else None
-    export_saved_model(model, folder / SAVED_MODEL, training_size=size, overwrite=True)
+    export_saved_model(model, folder / SAVED_MODEL, **export_options(settings))
     accuracies = accuracy_by_size(model, job.hypermodel.data.test, settings.test_sizes)
     return {f"{size:.4g}": accuracy for size, accuracy in accuracies.items()}

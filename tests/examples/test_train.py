@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,12 @@ def test_large_scale_with_its_contrast(tmp_path, capsys):
     assert "was finished before" in capsys.readouterr().out
     assert "| single_channel, % |" in (output / "report.md").read_text()
 
+    twin = shutil.copytree(output / "single_channel", tmp_path / "twin" / "single_channel")
+    both = f"{output / 'single_channel'} {twin}"
+    assert large_scale(f"{QUICK} --compare {both} --output {output}") == 0
+    report = (output / "report.md").read_text()
+    assert f"| {output / 'single_channel'}, % | {twin}, % |" in report
+
 
 def test_mnist_as_a_command(tmp_path):
     command = [sys.executable, str(EXAMPLES / "train_mnist.py"), "--digits", "40"]
@@ -64,6 +71,8 @@ def test_mnist_as_a_command(tmp_path):
         ("--mnist-dir nowhere", "nowhere"),
         ("--data mnist", "data_dir"),
         ("--paper", "--mnist-dir"),
+        ("--paper --data embedded --mnist-dir nowhere", "needs all of MNIST"),
+        ("--data embedded --mnist-dir nowhere", "leave out one"),
         ("--scales 2 1 3", "LOW HIGH N"),
         ("--learning-rate 1 2 3", "one or two"),
         ("--train-size 1 2 --single-channel", "one training size"),
@@ -122,7 +131,7 @@ def test_docstrings_name_the_command_and_help_works(name):
 
 @pytest.mark.slow
 def test_the_default_run(tmp_path):
-    """The README's promise: 12 minutes on 2 cores, 97 % at every size from 1/sqrt(2) to 4."""
+    """The README's promise, with room for slower machines and other rounding errors."""
     environment = {**os.environ, "GDN_KERAS_CACHE": str(tmp_path / "cache")}
     command = [sys.executable, str(EXAMPLES / "train_large_scale.py")]
     command += ["--output", str(tmp_path / "run")]

@@ -75,8 +75,16 @@ def test_given_images():
     assert synthetic.shape == (5,) and synthetic[1:].max() < 0.01
 
 
+def test_factors_may_be_rounded():
+    model = models.from_preset("default", widths=(4,), scales=(0.7071, 1.0, 1.4142))
+    assert len(covariance_error(model, ROOT2).scales) == 2
+
+
 def test_bad_input():
     model = models.from_preset("default", widths=(4,), scales=(1.0, 2.0))
+    unknown = models.from_preset("default", input_shape=(None, None, 1), sampling="dense")
+    with pytest.raises(ValueError, match=r"known height and width.*Received: input_shape="):
+        covariance_error(unknown)
     with pytest.raises(ValueError, match=r"`factor`.*one of \[2.0\].*Received: factor=3.0"):
         covariance_error(model, 3.0)
     with pytest.raises(ValueError, match="`images` must have shape"):

@@ -1,6 +1,8 @@
 import dataclasses
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gdn_keras.experiments import Settings
@@ -9,6 +11,15 @@ from gdn_keras.experiments import Settings
 def test_settings_come_back_from_json():
     settings = Settings(widths=[4, 6], train_sizes=[1, 2], train_scales=(1, 2))
     assert Settings(**json.loads(json.dumps(settings.as_dict()))) == settings
+
+
+def test_settings_are_plain_data_in_order():
+    settings = Settings(
+        data="mnist", data_dir=Path("digits"), epochs=np.int64(3), test_sizes=(2, 1, 4)
+    )
+    assert settings.as_dict()["data_dir"] == "digits"
+    assert settings.as_dict()["epochs"] == 3
+    assert settings.test_sizes == (1, 2, 4)
 
 
 def test_training_may_differ_from_use():
@@ -50,6 +61,8 @@ def test_single_channel_sits_at_the_training_size():
         ({"data": "official", "data_dir": "x", "train_sizes": (3,)}, "1, 2, 4 only"),
         ({"data": "official", "data_dir": "x", "train_frame": 56}, "112 pixels"),
         ({"images": "mnist"}, "28x28"),
+        ({"images": "mnist", "frame": 28}, r"size 1 only.*train_sizes=\(2.0,\)"),
+        ({"network": "default_single"}, "'mnist', 'default', 'large'"),
     ],
 )
 def test_mistakes_are_named(changes, message):

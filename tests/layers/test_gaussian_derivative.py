@@ -167,3 +167,10 @@ def test_bad_shapes(shape):
 def test_bad_scale():
     with pytest.raises(ValueError, match=r"`scale`.*Received: scale=-1"):
         GaussianDerivative(4, 1.0)(np.zeros((1, 9, 9, 1)), scale=-1.0)
+
+
+def test_images_with_another_number_of_channels():
+    layer = GaussianDerivative(12, 1.0)
+    layer(np.ones((1, 8, 8, 1)))
+    with pytest.raises(ValueError, match=r"built for images with 1 .*Received: .*\(1, 8, 8, 3\)"):
+        layer(np.ones((1, 8, 8, 3)))

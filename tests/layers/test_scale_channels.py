@@ -184,7 +184,7 @@ def test_what_factored_operators_are_too_coarse_for_runs_without(order, dtype, f
 
 
 def test_matched_scales_below_half_a_pixel_are_refused():
-    with pytest.raises(ValueError, match=r"`scales` must give.*Received: scales=\(0.4, 1\)"):
+    with pytest.raises(ValueError, match=r"`scales` must give.*Received: scales=\[0.4, 1.0\]"):
         ScaleChannels(make_network(True), (0.4, 1))
     ScaleChannels(make_network(True), (0.5, 1))
     ScaleChannels(make_network(True), (0.4, 1), sampling="dense")
@@ -300,6 +300,7 @@ def test_no_images_give_no_scores(sampling, training):
     layer = ScaleChannels(make_network(), SCALES, None, sampling)
     layer(images((24, 31, 1)))
     assert tuple(layer.channels(images((24, 31, 1))[:0], training).shape) == (0, 4, 3)
+    assert all(np.isfinite(weight).all() for weight in layer.get_weights())
 
 
 def test_channels_stack_and_pooling():
@@ -349,12 +350,52 @@ def test_bad_arguments():
         keras.layers.Flatten(),
         keras.layers.UpSampling2D(),
         GaussianSmoothing(1.0),
+        keras.layers.GroupNormalization(1),
+        keras.layers.LayerNormalization(axis=(1, 2, 3)),
+        keras.layers.Softmax(axis=1),
+        keras.Sequential([GaussianDerivative(4, 1.25), keras.layers.ReLU()]),
     ],
 )
 def test_layers_that_break_covariance_are_refused(intruder):
     network = keras.Sequential([GaussianDerivative(3, 1.0), intruder])
     with pytest.raises(ValueError, match=r"`network` may hold.*Received: "):
         ScaleChannels(network, SCALES)
+
+
+def test_layers_on_points_are_taken():
+    points = [
+        keras.layers.LayerNormalization(),
+        keras.layers.Softmax(),
+        keras.Sequential([keras.layers.ReLU(), keras.layers.Dropout(0.1)]),
+    ]
+    ScaleChannels(keras.Sequential([GaussianDerivative(3, 1.0), *points]), SCALES)
+
+
+def test_activity_regularizers_are_refused():
+    network = keras.Sequential([GaussianDerivative(3, 1.0, activity_regularizer="l2")])
+    with pytest.raises(ValueError, match="leave out `activity_regularizer`"):
+        ScaleChannels(network, SCALES)
+
+
+def test_grids_too_coarse_for_the_next_layer_are_refused():
+    with pytest.raises(ValueError, match=r"`density`.*Received: density=0.3 with sigmas=\[1.0"):
+        ScaleChannels(make_network(), SCALES, density=0.3)
+    falling = keras.Sequential([GaussianDerivative(3, 4.0), GaussianDerivative(3, 1.0)])
+    with pytest.raises(ValueError, match=r"sigmas that do not fall.*sigmas=\[4.0, 1.0\]"):
+        ScaleChannels(falling, SCALES)
+    ScaleChannels(falling, SCALES, sampling="dense")
+
+
+def test_channels_before_the_first_call():
+    stack = ScaleChannels(make_network(), SCALES).channels(np.ones((2, 20, 20, 1)))
+    assert stack.shape == (2, 4, 3)
+
+
+def test_images_with_another_number_of_channels():
+    layer = ScaleChannels(make_network(), SCALES)
+    layer(np.ones((1, 20, 20, 1)))
+    with pytest.raises(ValueError, match="built for images with 1 feature channels"):
+        layer(np.ones((1, 20, 20, 2)))
 
 
 def test_network_without_jets_is_refused():

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from gdn_keras import models
+from gdn_keras import layers, models
 from gdn_keras.presets import PRESETS
 from tests.layers.test_scale_channels import images
 
@@ -146,3 +146,14 @@ def test_bad_retarget():
         models.retarget(model, input_shape=(24, 24, 3))
     with pytest.raises(ValueError, match="exactly one ScaleChannels"):
         models.retarget(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
+
+
+def test_channel_model_of_a_layer_that_pools_itself():
+    images = keras.Input((16, 16, 1))
+    network = keras.Sequential([layers.GaussianDerivative(3, 1.0), layers.CentralPixel()])
+    outputs = layers.ScaleChannels(network, (1, 2), pooling="max")(images)
+    model = keras.Model(images, outputs)
+    x = np.random.default_rng(0).normal(size=(4, 16, 16, 1)).astype("float32")
+    stack = models.channel_model(model).predict(x, verbose=0)
+    assert stack.shape == (4, 2, 3)
+    np.testing.assert_allclose(stack.max(axis=1), model.predict(x, verbose=0), atol=1e-6)

@@ -17,7 +17,7 @@ NO_NUMBERS = (None, "x", b"1", [], {}, (1, 2), 1j, object, np.ones(3))
 NOT_FINITE = (NAN, INF, -INF)
 NOT_POSITIVE = (*NO_NUMBERS, *NOT_FINITE, 0, -1, -0.5)
 NEGATIVE = (*NO_NUMBERS, *NOT_FINITE, -1e-9, -1)
-NO_COUNTS = (*NOT_POSITIVE, 1.5, True)
+NO_COUNTS = (*NOT_POSITIVE, 1.5, 2.0, True)
 NO_NAMES = (None, "", "Max", 3, NAN, [], ("max",), b"max", object)
 NO_SHARES = (*NO_NUMBERS, *NOT_FINITE, 0, 1, -1, 2)
 NO_SCALES = (None, 3, [], (), (0,), (-1, 2), (2, 1), (1, 1), (NAN,), (1, INF), "ab", (None,), {})
@@ -49,6 +49,8 @@ def pipeline(make, images=DIGITS, labels=LABELS, **options):
 def tiny_settings(**options):
     return Settings(**{"frame": 20, "scales": (1.0,), **options})
 
+
+UNBUILT = keras.Sequential([channels()])
 
 # Function of one argument by keyword, the argument's name, invalid values.
 INVALID = [
@@ -85,10 +87,12 @@ INVALID = [
     (models.from_preset, "preset", NO_NAMES),
     (lambda **k: models.retarget(small(), **k), "input_shape", [x for x in NO_SHAPES if x]),
     (lambda **k: models.retarget(small(), **k), "scales", [x for x in NO_SCALES if x is not None]),
-    (models.channel_model, "model", (None, 3, "x", keras.Sequential())),
+    (models.channel_model, "model", (None, 3, "x", keras.Sequential(), UNBUILT)),
     (models.parameter_counts, "model", (None, 3, "x", keras.Sequential())),
-    (models.retarget, "model", (None, 3, "x", keras.Sequential())),
+    (models.retarget, "model", (None, 3, "x", keras.Sequential(), UNBUILT)),
     (lambda **k: export_saved_model(path="x", **k), "model", (None, 3, "x")),
+    (lambda **k: export_saved_model(small(), "x", **k), "probabilities", NO_NAMES),
+    (lambda **k: export_saved_model(small(), "x", **k), "pixels", NO_NAMES),
     (scale_space.truncation_radius, "sigma", NEGATIVE),
     (lambda **k: scale_space.truncation_radius(1, **k), "truncation", NO_SHARES),
     (scale_space.gaussian_kernel, "sigma", NEGATIVE),
@@ -120,6 +124,13 @@ INVALID = [
     (lambda **k: datasets.random_affine(1, **k), "rotation", NEGATIVE),
     (lambda **k: datasets.random_affine(1, **k), "shear", NEGATIVE),
     (lambda **k: datasets.random_affine(1, **k), "shift", NEGATIVE),
+    (datasets.random_frame, "size", NOT_POSITIVE),
+    (
+        lambda **k: datasets.random_frame(1, **k),
+        "frames",
+        (None, 28, (28,), (28, 14), "ab", (1, NAN)),
+    ),
+    (lambda **k: datasets.random_frame(1, **k), "share", (*NEGATIVE, 1.5)),
     (lambda **k: datasets.load_large_scale(size=1, **k), "split", NO_NAMES),
     (lambda **k: datasets.load_large_scale("test", **k), "size", NOT_POSITIVE),
     (
@@ -148,6 +159,16 @@ INVALID = [
         lambda **k: pipeline(datasets.training_pipeline, **k),
         "num_classes",
         [x for x in NO_COUNTS if x is not True],
+    ),
+    (
+        lambda **k: pipeline(datasets.evaluation_pipeline, **k),
+        "num_classes",
+        [x for x in NO_COUNTS if x is not True and x is not None],
+    ),
+    (
+        lambda **k: pipeline(datasets.evaluation_pipeline, num_classes=3, **k),
+        "labels",
+        (LABELS, -LABELS),
     ),
     (lambda **k: pipeline(datasets.training_pipeline, **k), "seed", (*NEGATIVE, 0.5)),
     (lambda **k: pipeline(datasets.training_pipeline, **k), "initial_epoch", (*NEGATIVE, 0.5)),

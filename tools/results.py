@@ -1,0 +1,103 @@
+"""Keeps the results of finished runs in docs/results, and makes RESULTS.md's tables and picture.
+
+    python tools/results.py keep runs/large_size2 large_size2
+    python tools/results.py table large_size2 default_size1
+    python tools/results.py draw
+
+A table has accuracy over test size, the slope of scale selection from size 1 to 4, and by how much
+the histograms at sizes a factor sqrt(2) apart differ from shifts of one another.
+"""
+
+import argparse
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gdn_keras.experiments import plots
+from gdn_keras.experiments.report import curve
+from gdn_keras.experiments.run_folder import read_results
+
+ROOT = Path(__file__).parents[1]
+KEPT = ROOT / "docs" / "results"
+PICTURE = ROOT / "docs" / "pictures" / "training_sizes.png"
+
+
+def keep(run: Path, name: str) -> Path:
+    """Copies a run's accuracy.json."""
+    results = read_results(run)
+    results["settings"]["data_dir"] = None  # a path of the machine that it was trained on
+    KEPT.mkdir(exist_ok=True)
+    path = KEPT / f"{name}.json"
+    path.write_text(json.dumps(results) + "\n")
+    return path
+
+
+def load(name: str) -> dict:
+    """The results kept under a name."""
+    return json.loads((KEPT / f"{name}.json").read_text())
+
+
+def table(names: Sequence[str]) -> str:
+    """Markdown: a row for each network."""
+    runs = {name: load(name) for name in names}
+    sizes = [row["size"] for row in runs[names[0]]["sizes"]]
+    head = ["", *(f"{size:.3g}" for size in sizes), "slope", "shifts to within"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for name, results in runs.items():
+        accuracies = curve(results)
+        cells = [f"{100 * accuracies[size]:.2f}" for size in sizes]
+        slope = results.get("selection_slope")
+        shifts = largest_difference_of_shifts(results)
+        cells += ["–" if slope is None else f"{slope:.2f}"]
+        cells += ["–" if shifts is None else f"{100 * shifts:.1f} %"]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def largest_difference_of_shifts(results: Mapping) -> float | None:
+    """Between the histograms at sizes 1, sqrt(2), 2, 2 sqrt(2) and 4, as a share of the images.
+
+    Shifted by one channel for each factor of sqrt(2), they should be the same. `None` where scale
+    channels are not that far apart, or too few.
+    """
+    scales = results["scales"]
+    if len(scales) < 6 or abs(scales[1] / scales[0] - math.sqrt(2)) > 1e-3:
+        return None
+    shifted = []
+    for k in range(5):
+        row = next(r for r in results["sizes"] if math.isclose(r["size"], 2 ** (k / 2)))
+        total = sum(row["selected"])
+        shares = [won / total for won in row["selected"]]
+        shifted.append(shares[k : len(scales) - 4 + k])
+    return max(max(column) - min(column) for column in zip(*shifted, strict=True))
+
+
+def draw(path: Path = PICTURE) -> Path:
+    """Accuracy over size for each training size, with ten scale channels and with one."""
+    names = {1: "default_size1", 2: "default_all_size2", 4: "default_size4"}
+    curves = {
+        f"10 channels, trained on size {size}": curve(load(name)) for size, name in names.items()
+    }
+    curves |= {f"1 channel, size {size}": curve(load(f"single_size{size}")) for size in names}
+    plots.draw_generalization(curves, path)
+    return path
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    keeping = commands.add_parser("keep", help="copy a run's results")
+    keeping.add_argument("run", type=Path)
+    keeping.add_argument("name")
+    commands.add_parser("table", help="print a table").add_argument("names", nargs="+")
+    commands.add_parser("draw", help="draw docs/pictures/training_sizes.png")
+    options = parser.parse_args()
+    if options.command == "keep":
+        print(keep(options.run, options.name))
+    elif options.command == "table":
+        print(table(options.names))
+    else:
+        print(draw())
