@@ -16,10 +16,11 @@ from pathlib import Path
 
 from gdn_keras.experiments import plots
 from gdn_keras.experiments.report import curve
-from gdn_keras.experiments.run_folder import read_results
+from gdn_keras.experiments.run_folder import RESULTS, read_results
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "docs" / "results"
+SHIPPED = ROOT / "saved_models"
 PICTURE = ROOT / "docs" / "pictures" / "training_sizes.png"
 
 
@@ -34,8 +35,9 @@ def keep(run: Path, name: str) -> Path:
 
 
 def load(name: str) -> dict:
-    """The results kept under a name."""
-    return json.loads((KEPT / f"{name}.json").read_text())
+    """The results of a shipped model, or those kept under a name."""
+    shipped = SHIPPED / name / RESULTS
+    return json.loads((shipped if shipped.exists() else KEPT / f"{name}.json").read_text())
 
 
 def table(names: Sequence[str]) -> str:
