@@ -80,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
     group = flags.add_argument_group("training").add_argument
     group("--epochs", type=int, default=4, metavar="N", help="(4)")
     group("--batch-size", type=int, default=50, metavar="N", help="(50)")
-    group("--augment", action="store_true", help="rotate, shear and shift training images")
+    group("--augment", action="store_true", help="as there, but off by default")
     geometry = ("LOW", "HIGH", "N")
     group("--scales", type=float, nargs=3, metavar=geometry, help="scale channels (0.7071 8 8)")
     group("--train-scales", type=float, nargs=3, metavar=geometry, help="(0.7071 2.8284 5)")

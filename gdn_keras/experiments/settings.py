@@ -51,7 +51,8 @@ class Settings:
         digits: Training digits, from the first on; all that there are if `None`.
         test_digits: Test digits for each size; all that there are if `None`.
         augment: Show each training image rotated, sheared and shifted a little, at its size, and
-            half of those of MNIST Large Scale in a smaller frame.
+            half of those of MNIST Large Scale in a smaller frame. The commands leave it out by
+            default where there are more digits than those of the package.
         epochs: Times that each training image is seen.
         batch_size: Images in a step, over all devices together.
         learning_rate: Of the first step; it falls by a half cosine, step by step,

@@ -62,7 +62,9 @@ class Operator:
     factors: tuple[Factors, Factors] | None = None
 
     def cost(self, c_in: int, c_out: int, margin: int) -> LayerCost:
-        """What a layer costs with this operator, the way it is computed in single precision.
+        """What a layer needs with this operator, in single precision.
+
+        On the smallest grids more is computed, in fewer operations, because that is faster.
 
         Args:
             c_in: Feature channels of the source.

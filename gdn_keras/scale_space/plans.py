@@ -216,6 +216,8 @@ def multiply_adds(
 ) -> int:
     """Multiply-adds that a plan needs for one image, forward: matrix products and convolutions.
 
+    Bringing maps back to the image's pixels, for networks without a centre, is not counted.
+
     Args:
         groups: From `plan_channels`.
         widths: Feature channels of the layers, the last one included.
