@@ -77,7 +77,7 @@ def largest_difference_of_shifts(results: Mapping) -> float | None:
 
 def draw(path: Path = PICTURE) -> Path:
     """Accuracy over size for each training size, with ten scale channels and with one."""
-    names = {1: "default_size1", 2: "default_all_size2", 4: "default_size4"}
+    names = {size: f"default_size{size}" for size in (1, 2, 4)}
     curves = {
         f"10 channels, trained on size {size}": curve(load(name)) for size, name in names.items()
     }
