@@ -77,11 +77,10 @@ def largest_difference_of_shifts(results: Mapping) -> float | None:
 
 def draw(path: Path = PICTURE) -> Path:
     """Accuracy over size for each training size, with ten scale channels and with one."""
-    names = {size: f"default_size{size}" for size in (1, 2, 4)}
-    curves = {
-        f"10 channels, trained on size {size}": curve(load(name)) for size, name in names.items()
-    }
-    curves |= {f"1 channel, size {size}": curve(load(f"single_size{size}")) for size in names}
+    curves = {}
+    for size in (1, 2, 4):
+        curves[f"10 channels, size {size}"] = curve(load(f"default_size{size}"))
+        curves[f"1 channel, size {size}"] = curve(load(f"single_size{size}"))
     plots.draw_generalization(curves, path)
     return path
 

@@ -55,7 +55,7 @@ def draw_generalization(
         axes[0, 0].set_ylabel("accuracy (%)")
         axes[0, 1].set_title("from 90 %", fontsize=9)
         handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 4))
+        figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 3))
 
 
 def draw_selection(
