@@ -211,7 +211,7 @@ def test_augmentation_moves_all_digits_and_loses_none(sizes):
 
 def test_original_digits_are_not_framed_and_nothing_is_done_without_augmentation():
     images = load_embedded_digits().x_test[:60, ..., None].astype("float32") / 255
-    settings = Settings(images="mnist", frame=28, train_sizes=(1.0,))
+    settings = Settings(images="mnist", frame=28, train_sizes=(1,), test_sizes=(1,))
     changed = augmentation(settings)(images, np.array([0, 1])).numpy()
     assert np.abs(changed - images).max() > 0.5
     assert np.ptp(changed[:, 0], axis=(1, 2)).max() < 0.1
