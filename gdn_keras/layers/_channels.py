@@ -9,6 +9,9 @@ from keras import ops
 from gdn_keras.layers._resampling import sample_at_once, sample_transposed, swap_axes
 from gdn_keras.scale_space import Crop, Operator
 
+# For each group of channels, for each input of a step, the edge of each channel.
+Edges = Sequence[Sequence[Sequence[Operator | Crop | None]]]
+
 # Entries of an operator's two matrices multiplied out, up to which one product is faster than two.
 _SMALL = 4096
 
@@ -58,6 +61,21 @@ class Channels:
     def in_order(self) -> "Channels":
         """Rows and columns the right way round."""
         return replace(self.map(swap_axes), swapped=False) if self.swapped else self
+
+
+def aligned(inputs: Sequence[Channels], edges: Edges) -> list[Channels]:
+    """What a step is called on, on its grid and the same way round."""
+    result = []
+    for k, channels in enumerate(inputs):
+        found = [group[k] for group in edges]
+        if channels.lifted and any(edge is not None for group in found for edge in group):
+            tensors = tuple(channels.sampled(g, edge) for g, edge in enumerate(found))
+            swaps = isinstance(found[0][0], Operator)
+            channels = replace(channels, tensors=tensors, swapped=channels.swapped != swaps)
+        result.append(channels)
+    if len({channels.swapped for channels in result}) > 1:
+        result = [channels.in_order() for channels in result]
+    return result
 
 
 def joined(tensors: Sequence[Any]) -> Any:

@@ -7,14 +7,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from gdn_keras.layers._channels import Channels
+from gdn_keras.layers._channels import Channels, Edges
 from gdn_keras.layers._graph import Step
 from gdn_keras.layers._resampling import (
     expanded_convolution,
     sample_transposed,
     valid_convolution,
 )
-from gdn_keras.layers._rules import Edges, Rule, rule_of
+from gdn_keras.layers._rules import Rule, rule_of
 from gdn_keras.layers.gaussian_derivative import GaussianDerivative
 from gdn_keras.layers.scale_batch_normalization import ScaleBatchNormalization
 from gdn_keras.scale_space import Node, Operator

@@ -6,22 +6,26 @@ from typing import Any
 import keras
 from keras import ops
 
-from gdn_keras.layers._channels import Channels, joined, unjoined
-from gdn_keras.layers._graph import steps_of
+from gdn_keras.layers._channels import Channels, aligned, joined, unjoined
+from gdn_keras.layers._graph import Step, steps_of
 from gdn_keras.layers._resampling import sample_transposed, swap_axes
 from gdn_keras.layers._rules import rule_of
+from gdn_keras.layers.central_pixel import CentralPixel
 from gdn_keras.scale_space import Group, Node
 
 
 class Program:
-    """The calls that a network consists of, each with the rule of its layer.
+    """Calls of layers, each with the rule of its layer.
+
+    Args:
+        steps: The calls.
 
     Attributes:
         nodes: What the plan of the grids depends on.
     """
 
-    def __init__(self, network: keras.Model):
-        self._steps = steps_of(network)
+    def __init__(self, steps: Sequence[Step]):
+        self._steps = list(steps)
         self._rules = [rule_of(step.layer) for step in self._steps]
         self.nodes: tuple[Node, ...] = tuple(
             rule.node(step.inputs) for rule, step in zip(self._rules, self._steps, strict=True)
@@ -30,6 +34,11 @@ class Program:
         self._absorbed = {
             n for n, step in enumerate(self._steps, start=1) if self._absorbs(step, step.inputs[0])
         }
+
+    @classmethod
+    def of(cls, network: keras.Model) -> "Program":
+        """What a sequential or functional model computes."""
+        return cls(steps_of(network))
 
     @property
     def layers(self) -> list[keras.Layer]:
@@ -40,6 +49,15 @@ class Program:
         if source == 0 or sum(other.inputs.count(source) for other in self._steps) > 1:
             return False
         return self._rules[source - 1].absorb(step.layer)
+
+    def derivatives(self) -> list[int]:
+        """Indices of the tensors that layers with a scale of their own give."""
+        return [n for n, node in enumerate(self.nodes, start=1) if node.sigma is not None]
+
+    def up_to(self, tensor: int) -> "Program":
+        """The part of the network that ends in the given tensor, read at the centre."""
+        read = Step(CentralPixel(), (tensor,))
+        return Program([*self._steps[:tensor], read])
 
     def features(self, channels: int) -> list[int]:
         """Feature channels of all tensors, the image's first."""
@@ -57,9 +75,12 @@ class Program:
             inputs = [states[k] for k in step.inputs]
             if not training and n + 1 in self._absorbed:
                 states.append(inputs[0])
-            else:
-                edges = [group.edges[n] for group in groups]
-                states.append(rule.run(step, inputs, edges, training))
+                continue
+            edges = [group.edges[n] for group in groups]
+            node = self.nodes[n]
+            if node.sigma is None and not node.read and not node.neighbours:
+                inputs = aligned(inputs, edges)
+            states.append(rule.run(step, inputs, edges, training))
         return states[-1]
 
 

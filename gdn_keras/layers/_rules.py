@@ -15,12 +15,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from gdn_keras.layers._channels import Channels
+from gdn_keras.layers._channels import Channels, Edges
 from gdn_keras.layers._graph import Step
-from gdn_keras.scale_space import Crop, Node, Operator
-
-Edges = Sequence[Sequence[Sequence[Operator | Crop | None]]]
-"""For each group of channels, for each input of a step, the edge of each channel."""
+from gdn_keras.scale_space import Node
 
 
 class Rule:
@@ -33,7 +30,15 @@ class Rule:
     def run(
         self, step: Step, inputs: Sequence[Channels], edges: Edges, training: bool | None
     ) -> Channels:
-        """The layer's output in all channels."""
+        """The layer's output in all channels.
+
+        Args:
+            step: The call.
+            inputs: What the layer is called on; for a rule whose node has no sigma, no read-out and
+                no neighbours, on one grid and the same way round.
+            edges: What brings the inputs to the grid of the output.
+            training: Whether it is called in training.
+        """
         raise NotImplementedError  # each rule has its own
 
     def absorb(self, following: keras.Layer) -> bool:
@@ -47,11 +52,8 @@ class Pointwise(Rule):
     def run(
         self, step: Step, inputs: Sequence[Channels], edges: Edges, training: bool | None
     ) -> Channels:
-        if len(inputs) == 1:
-            return inputs[0].map(lambda x: step.call([x], training))
-        inputs = _aligned(inputs, edges)
-        merged = (step.call(xs, training) for xs in zip(*(i.tensors for i in inputs), strict=True))
-        return replace(inputs[0], tensors=tuple(merged))
+        tensors = zip(*(channels.tensors for channels in inputs), strict=True)
+        return replace(inputs[0], tensors=tuple(step.call(xs, training) for xs in tensors))
 
 
 class ReadOut(Rule):
@@ -85,22 +87,6 @@ def rule_of(layer: keras.Layer) -> Rule:
         "Anything else would see the size of the grid, and break scale covariance. "
         f"Received: {layer!r}"
     )
-
-
-def _aligned(inputs: Sequence[Channels], edges: Edges) -> list[Channels]:
-    """Tensors that are to be merged, on one grid and the same way round."""
-    aligned = []
-    for k, channels in enumerate(inputs):
-        found = [group[k] for group in edges]
-        if channels.lifted:
-            sampled = (channels.sampled(g, edge) for g, edge in enumerate(found))
-            swaps = isinstance(found[0][0], Operator)
-            swapped = channels.swapped != swaps
-            channels = replace(channels, tensors=tuple(sampled), swapped=swapped)
-        aligned.append(channels)
-    if len({channels.swapped for channels in aligned}) == 1:
-        return aligned
-    return [channels.in_order() for channels in aligned]
 
 
 def _require(layer: Any, **expected: Any) -> None:

@@ -7,10 +7,10 @@ import keras
 from keras import ops
 
 from gdn_keras.layers._base import check_fixed, check_image_shape, fits_matrices, same_grid_matrices
-from gdn_keras.layers._channels import Channels
+from gdn_keras.layers._channels import Channels, Edges
 from gdn_keras.layers._graph import Step
 from gdn_keras.layers._resampling import sample_transposed, smooth_depthwise, swap_axes
-from gdn_keras.layers._rules import Edges, Rule, rule_of
+from gdn_keras.layers._rules import Rule, rule_of
 from gdn_keras.scale_space import DEFAULT_TRUNCATION, Node
 from gdn_keras.scale_space.validation import (
     check_boundary,

@@ -6,9 +6,9 @@ from dataclasses import replace
 import keras
 from keras import ops
 
-from gdn_keras.layers._channels import Channels
+from gdn_keras.layers._channels import Channels, Edges
 from gdn_keras.layers._graph import Step
-from gdn_keras.layers._rules import Edges, Rule, rule_of
+from gdn_keras.layers._rules import Rule, rule_of
 from gdn_keras.scale_space.validation import check_positive, check_sigma
 
 

@@ -1,6 +1,7 @@
 """One network at several scales, with shared weights."""
 
 import copy
+import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -119,7 +120,7 @@ class ScaleChannels(keras.layers.Layer):
     @cached_property
     def program(self) -> Program:
         """The calls that the network consists of."""
-        return Program(self.network)
+        return Program.of(self.network)
 
     @cached_property
     def geometry(self) -> Geometry:
@@ -180,18 +181,40 @@ class ScaleChannels(keras.layers.Layer):
             self.build(inputs.shape)
         check_image_shape(self, inputs.shape, minimum=3, channels=self._features)
         inputs = ops.cast(inputs, self.compute_dtype)
-        shape = tuple(inputs.shape[1:3])
-        if None in shape:
-            sizes, xp = _sizes(ops.shape(inputs)[1:3])
-            groups = plan_channels(sizes, self.scales, self.geometry, xp)
-        else:
-            groups = self.plan(shape)
+        groups = self._planned(inputs, self.geometry)
         outputs = self.program.run(groups, inputs, training)
         if not self.geometry.has_maps:
             return stacked_vectors(outputs)
         if self.maps == "points":
             return stacked_points(outputs)
         return stacked_maps(outputs, groups)
+
+    def layer_centers(self, inputs: Any) -> list[Any]:
+        """What each layer with a scale of its own holds at the centre, in inference.
+
+        Returns:
+            For each layer, [batch, scale channels, features], as the next one takes it: after
+            normalisation and activation.
+        """
+        inputs = ops.cast(inputs, self.compute_dtype)
+        found = []
+        for tensor in self._ends():
+            part = self.program.up_to(tensor)
+            geometry = dataclasses.replace(self.geometry, nodes=part.nodes)
+            found.append(stacked_vectors(part.run(self._planned(inputs, geometry), inputs, False)))
+        return found
+
+    def _ends(self) -> list[int]:
+        """The tensors that each layer's features have become when the next one takes them."""
+        _, *others = self.program.derivatives()
+        spacings = self.geometry.spacings
+        last = max(n for n, spacing in enumerate(spacings) if spacing is not None)
+        return [*(self.geometry.nodes[n - 1].inputs[0] for n in others), last]
+
+    def _planned(self, inputs: Any, geometry: Geometry) -> tuple[Group, ...]:
+        shape = tuple(inputs.shape[1:3])
+        sizes, xp = _sizes(ops.shape(inputs)[1:3] if None in shape else shape)
+        return plan_channels(sizes, self.scales, geometry, xp)
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         batch, height, width, channels = input_shape

@@ -8,10 +8,10 @@ import keras
 from keras import ops
 
 from gdn_keras.layers._base import check_image_shape
-from gdn_keras.layers._channels import Channels, applied, joined, unjoined
+from gdn_keras.layers._channels import Channels, Edges, applied, joined, unjoined
 from gdn_keras.layers._graph import Step
 from gdn_keras.layers._resampling import swap_axes
-from gdn_keras.layers._rules import Edges, Rule, rule_of
+from gdn_keras.layers._rules import Rule, rule_of
 from gdn_keras.scale_space import Node, Operator
 
 
