@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from keras import ops
 
 from gdn_keras.layers._resampling import sample_at_once, sample_transposed, swap_axes
@@ -106,8 +107,8 @@ def applied(x: Any, edge: Operator | Crop | None, swapped: bool) -> Any:
     matrices = edge.rows, edge.columns
     # Rounded apart, the entries of the product no longer are one, and stencils times sigma^2 make
     # much of that where sigma is many steps of the grid.
-    sizes = [m.shape[0] * m.shape[1] if None not in tuple(m.shape) else _SMALL for m in matrices]
-    small = sizes[0] * sizes[1] <= _SMALL and edge.sigma <= 2
+    whole = all(isinstance(matrix, np.ndarray) for matrix in matrices)
+    small = whole and matrices[0].size * matrices[1].size <= _SMALL and edge.sigma <= 2
     sample = sample_at_once if small else sample_transposed
     return sample(x, *(matrices[::-1] if swapped else matrices))
 

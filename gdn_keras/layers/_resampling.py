@@ -1,12 +1,14 @@
 """Applying `scale_space`'s matrices and stencils to tensors, with `keras.ops` only."""
 
+from typing import Any
+
 import numpy as np
 from keras import backend, ops
 
-from gdn_keras.scale_space import gaussian_kernel
+from gdn_keras.scale_space import Band, gaussian_kernel
 
 
-def sample_transposed(x, rows: np.ndarray, columns: np.ndarray):
+def sample_transposed(x: Any, rows: np.ndarray | Band, columns: np.ndarray | Band) -> Any:
     """A_y X A_x^T for every image and feature channel, rows and columns swapped in the result.
 
     Both products then are long matrix products over contiguous memory, with one transposition
@@ -14,29 +16,40 @@ def sample_transposed(x, rows: np.ndarray, columns: np.ndarray):
 
     Args:
         x: [batch, height, width, channels].
-        rows: A_y, [p, height]; a tensor if its size is known only when a graph runs.
-        columns: A_x, [q, width], likewise.
+        rows: A_y, [p, height].
+        columns: A_x, [q, width].
 
     Returns:
         [batch, q, p, channels].
     """
-    (p, height), (q, width) = _shape(rows), _shape(columns)
+    (p, height), (q, width) = rows.shape, columns.shape
     channels = x.shape[-1]
-    rows, columns = (_converted(m, x.dtype) for m in (rows, columns))
-    x = ops.matmul(rows, ops.reshape(x, (-1, height, width * channels)))
+    p, height, q, width = (_integer(n) for n in (p, height, q, width))
+    x = _product(rows, ops.reshape(x, (-1, height, width * channels)))
     x = swap_axes(ops.reshape(x, (-1, p, width, channels)))
-    x = ops.matmul(columns, ops.reshape(x, (-1, width, p * channels)))
+    x = _product(columns, ops.reshape(x, (-1, width, p * channels)))
     return ops.reshape(x, (-1, q, p, channels))
 
 
-def _shape(matrix):
-    return matrix.shape if isinstance(matrix, np.ndarray) else ops.shape(matrix)
-
-
-def _converted(matrix, dtype):
+def _product(matrix: np.ndarray | Band, x: Any) -> Any:
+    """Matrix times [batch, columns, features]."""
     if isinstance(matrix, np.ndarray):
-        return ops.convert_to_tensor(matrix, dtype=dtype)
-    return ops.cast(matrix, dtype)
+        return ops.matmul(ops.convert_to_tensor(matrix, dtype=x.dtype), x)
+    count, size = (_integer(n) for n in matrix.shape)
+    tiles, tile, width = ops.shape(matrix.weights)
+    features = ops.shape(x)[2]
+    starts = ops.cast(matrix.starts, "int32")
+    # Windows are wider than the smallest images, where their last weights are zero.
+    index = ops.minimum(ops.reshape(starts, (-1, 1)) + np.arange(width, dtype="int32"), size - 1)
+    windows = ops.take(x, ops.reshape(index, (-1,)), axis=1)
+    windows = ops.reshape(windows, (-1, tiles, width, features))
+    y = ops.matmul(ops.cast(matrix.weights, x.dtype), windows)
+    return ops.reshape(y, (-1, tiles * tile, features))[:, :count]
+
+
+def _integer(size: Any) -> Any:
+    """A size that may be a tensor of floats, from a graph in which it is not known."""
+    return size if isinstance(size, int) else ops.cast(size, "int32")
 
 
 def sample_at_once(x, rows: np.ndarray, columns: np.ndarray):

@@ -7,7 +7,7 @@ from gdn_keras.scale_space.gaussian import (
     kernel_moments,
     truncation_radius,
 )
-from gdn_keras.scale_space.grids import Grid, sampling_matrix
+from gdn_keras.scale_space.grids import Band, Grid, sampling_matrix
 from gdn_keras.scale_space.jets import (
     derivative_stencil,
     directional_derivative,
@@ -42,6 +42,7 @@ __all__ = [
     "MAPS",
     "MAX_ORDER",
     "SAMPLINGS",
+    "Band",
     "Crop",
     "Factors",
     "Geometry",

@@ -4,10 +4,11 @@ Where the size of an image is known only when a graph runs, `xp` are the array f
 graph (`keras.ops`), and sizes, positions and matrices are its tensors. All else is NumPy's.
 """
 
+import math
 from dataclasses import dataclass
 from numbers import Number
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,6 +54,20 @@ class Grid:
     def padded(self, margin: int) -> "Grid":
         """The same grid with `margin` more points at either end."""
         return Grid(self.size + 2 * margin, self.step, self.center)
+
+
+class Band(NamedTuple):
+    """A sampling matrix that is zero but for a band, in tiles of a few rows each.
+
+    Attributes:
+        starts: First column of each tile, [tiles].
+        weights: [tiles, rows, columns]; the last rows may be more than there are.
+        shape: Of the matrix, rows and columns.
+    """
+
+    starts: Any
+    weights: Any
+    shape: tuple[Any, Any]
 
 
 def sampling_matrix(
@@ -104,7 +119,43 @@ def sampling_matrix(
     check_choice("moments", moments, (2, 4))
     position = (target.positions(xp) - source.center) / source.step + (source.size - 1) / 2
     first, rows = sampling_rows(position, sigma / source.step, truncation, moments, xp)
-    return folded_rows(first, rows, source, boundary, edge, mirrored, xp)
+    columns, values = folded_rows(first, rows, source, boundary, edge, mirrored, xp)
+    return _scattered(columns, values, source.size, xp)
+
+
+def tiled(target: Grid, tile: int, xp: ModuleType = np) -> Grid:
+    """A grid that goes on beyond its end, to a multiple of `tile` points."""
+    size = xp.ceil(target.size / tile) * tile
+    size = int(size) if xp is np else size
+    return Grid(size, target.step, target.center + target.step * (size - target.size) / 2)
+
+
+def band(
+    first: np.ndarray,
+    columns: np.ndarray,
+    values: np.ndarray,
+    shape: tuple[Any, Any],
+    ratio: float,
+    tile: int,
+    xp: ModuleType = np,
+) -> Band:
+    """The matrix of `folded_rows` for a target from `tiled`, as a band.
+
+    Args:
+        first: From `sampling_rows`.
+        columns, values: From `folded_rows`.
+        shape: Of the matrix, without the rows that were added.
+        ratio: Step of the target over that of the source.
+        tile: Rows of a tile.
+        xp: Array functions.
+    """
+    width = math.ceil((tile - 1) * ratio) + values.shape[1] // 2 + 2
+    last = xp.maximum(shape[1] - width, 0)
+    starts = xp.clip(first[::tile], 0, last)
+    tiles = (-1, tile, values.shape[1])
+    inside = xp.reshape(columns, tiles) - starts[:, None, None]
+    weights = _scattered(xp.reshape(inside, (-1, tiles[2])), values, width, xp)
+    return Band(starts, xp.reshape(weights, (-1, tile, width)), shape)
 
 
 def sampling_rows(
@@ -152,11 +203,14 @@ def folded_rows(
     edge: float | None = None,
     mirrored: bool = False,
     xp: ModuleType = np,
-) -> np.ndarray:
-    """The matrix whose rows come from `sampling_rows`, for a source that ends.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows from `sampling_rows` for a source that ends, by the boundary rule.
 
-    What reaches beyond its ends is folded back by the boundary rule. Arguments as in
-    `sampling_matrix`.
+    Arguments as in `sampling_matrix`.
+
+    Returns:
+        The columns of the matrix that each row has values in, and the values, which add up where
+        a column stands twice.
     """
     middle = (source.size - 1) / 2
     margin = 0.5 if edge is None else edge / source.step - middle
@@ -173,7 +227,7 @@ def folded_rows(
     lower = xp.floor(position + _SNAP)
     share = xp.where(position - lower < _SNAP, 0.0, position - lower) * rows
     columns = xp.clip(xp.concatenate([lower, lower + 1], axis=1), 0, source.size - 1)
-    return _scattered(columns, xp.concatenate([rows - share, share], axis=1), source.size, xp)
+    return columns, xp.concatenate([rows - share, share], axis=1)
 
 
 def _reflected(distance: np.ndarray, length: float, xp: ModuleType) -> np.ndarray:

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gdn_keras.scale_space.grids import Band
+
 
 class Factors(NamedTuple):
     """A matrix of low rank r as a product, `expand @ compress`.
@@ -57,14 +59,15 @@ class Operator:
     """Smoothing, boundary, crop and sampling of an image: A_y X A_x^T.
 
     Attributes:
-        rows: A_y, [target rows, source rows], the margin for the stencils included.
+        rows: A_y, [target rows, source rows], the margin for the stencils included; a `Band` where
+            that is large.
         columns: A_x, likewise.
         sigma: The layer's scale in steps of the target grid: what scale-normalises its stencils.
         factors: `rows` and `columns` as products, where they may be of low rank.
     """
 
-    rows: np.ndarray
-    columns: np.ndarray
+    rows: np.ndarray | Band
+    columns: np.ndarray | Band
     sigma: float
     factors: tuple[Factors, Factors] | None = None
 
@@ -95,9 +98,10 @@ class Operator:
         return via_basis < direct
 
     def _direct_cost(self, c_in, c_out, margin):
-        (p, h), (q, w) = self.rows.shape, self.columns.shape
+        (p, _), (q, w) = self.rows.shape, self.columns.shape
         side = 2 * margin
-        smoothing = (p * h * w + p * q * w) * c_in
+        down, across = (_row_length(matrix) for matrix in (self.rows, self.columns))
+        smoothing = (p * down * w + p * q * across) * c_in
         return LayerCost(smoothing, (p - side) * (q - side) * (side + 1) ** 2 * c_in * c_out)
 
     def _factored_cost(self, c_in, c_out, margin):
@@ -107,3 +111,8 @@ class Operator:
         compressing = (r * h * w + r * t * w) * c_in
         expanding = (p * size * r * size * t + q * size * t * p) * c_out
         return LayerCost(compressing + expanding, r * t * size**2 * c_in * c_out)
+
+
+def _row_length(matrix: np.ndarray | Band) -> int:
+    """Entries of a row that are multiplied."""
+    return matrix.shape[1] if isinstance(matrix, np.ndarray) else matrix.weights.shape[2]

@@ -25,7 +25,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gdn_keras.scale_space.gaussian import DEFAULT_TRUNCATION, truncation_radius
-from gdn_keras.scale_space.grids import Grid, folded_rows, sampling_matrix, sampling_rows
+from gdn_keras.scale_space.grids import (
+    Band,
+    Grid,
+    band,
+    folded_rows,
+    sampling_matrix,
+    sampling_rows,
+    tiled,
+)
 from gdn_keras.scale_space.operators import Crop, LayerCost, Operator, factored
 
 # Mass that networks cut off their smoothing kernels. Cut off further out, dense operators have a
@@ -43,6 +51,11 @@ DEFAULT_CONE = 3.5
 _NEGLIGIBLE = 1e-4
 
 _EVERYWHERE = math.inf
+
+# Rows of a tile of a band, and the size of a grid up to which a whole matrix is faster than that
+# (benchmarks/detection.py measures both).
+_TILE = 32
+_SMALL = 192
 
 
 @dataclass(frozen=True)
@@ -371,23 +384,21 @@ class _RowTables:
         self._tables: dict[tuple, tuple] = {}
 
     def __call__(
-        self, source: Grid, target: Grid, sigma: float, truncation: float, moments: int
+        self, source: Grid, target: Grid, count: Any, sigma: float, truncation: float
     ) -> tuple[Any, Any]:
+        """Rows for the first `count` points of a target and, from there on, beyond it."""
         xp = self._xp
-        middle = (source.size - 1) / 2
-        if moments == 4:  # the source is the image, whose middle may lie between pixels
-            position = target.positions(xp) / source.step + middle
-            return sampling_rows(position, sigma / source.step, truncation, moments, xp)
         key = (source.step, target.step, sigma)
         if key not in self._tables:
             half = xp.ceil(self._reach / target.step) + 3  # margins included
-            position = xp.arange(-half, half + 1, dtype="float64") * (target.step / source.step)
+            index = xp.arange(-half, half + 1 + _TILE, dtype="float64")
+            position = index * (target.step / source.step)
             rows = sampling_rows(position, sigma / source.step, truncation, 2, xp)
             self._tables[key] = (half, *rows)
         half, first, rows = self._tables[key]
         start = xp.cast(half - (target.size - 1) / 2, "int32")
-        cut = slice(start, start + xp.cast(target.size, "int32"))
-        return first[cut] + middle, rows[cut]
+        cut = slice(start, start + xp.cast(count, "int32"))
+        return first[cut] + (source.size - 1) / 2, rows[cut]
 
 
 @lru_cache(maxsize=1024)
@@ -406,22 +417,41 @@ def _operator(
     The lift is where scale channels could differ: the finer one is, the more the third and fourth
     moments of T do. So they are set right there.
     """
-    matrices = []
-    for here, there in zip(source, target, strict=True):
-        grid = there.grid.padded(margin)
-        # A cone's end is no edge of the image: nothing is known to be zero beyond it.
-        ends = geometry.boundary, here.edge, here.cut, xp
-        if rows is None or geometry.sampling == "dense":
-            arguments = here.grid, grid, sigma, geometry.boundary, geometry.truncation, moments
-            matrices.append(sampling_matrix(*arguments, *ends[1:]))
-        else:
-            found = rows(here.grid, grid, sigma, geometry.truncation, moments)
-            matrices.append(folded_rows(*found, here.grid, *ends))
+    matrices = [
+        _matrix(here, there.grid.padded(margin), sigma, geometry, moments, rows, xp)
+        for here, there in zip(source, target, strict=True)
+    ]
     factors = None
     if xp is np and geometry.sampling == "dense" and margin == 1:
         tolerance = min(_NEGLIGIBLE, geometry.truncation)
         factors = tuple(factored(matrix, tolerance) for matrix in matrices)
     return Operator(*matrices, sigma / target[0].grid.step, factors)
+
+
+def _matrix(
+    source: _Axis,
+    target: Grid,
+    sigma: float,
+    geometry: Geometry,
+    moments: int,
+    rows: Callable | None,
+    xp: ModuleType,
+) -> np.ndarray | Band:
+    """Smoothing along one axis: a matrix where it is small, a band where it is not, or may be."""
+    # A cone's end is no edge of the image: nothing is known to be zero beyond it.
+    ends = source.edge, source.cut, xp
+    here, boundary, truncation = source.grid, geometry.boundary, geometry.truncation
+    if xp is np and (here.size <= _SMALL or geometry.sampling == "dense"):
+        return sampling_matrix(here, target, sigma, boundary, truncation, moments, *ends)
+    longer = tiled(target, _TILE, xp)
+    if rows is None or moments == 4 or geometry.sampling == "dense":
+        position = longer.positions(xp) / here.step + (here.size - 1) / 2
+        found = sampling_rows(position, sigma / here.step, truncation, moments, xp)
+    else:
+        found = rows(here, target, longer.size, sigma, truncation)
+    folded = folded_rows(*found, here, boundary, *ends)
+    shape = target.size, here.size
+    return band(found[0], *folded, shape, target.step / here.step, _TILE, xp)
 
 
 def layer_costs(
