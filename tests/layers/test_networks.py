@@ -92,7 +92,9 @@ def test_branches_and_read_outs_against_brute_force(read, boundary):
     layer.build(x.shape)
     randomise(layer)
     expected = np.stack([literal(layer, image, read) for image in x])
-    np.testing.assert_allclose(numpy(layer(x)), expected, atol=1e-9 * np.abs(expected).max())
+    # Keras's average is in single precision on JAX.
+    tolerance = 1e-6 if read == "average" else 1e-9
+    np.testing.assert_allclose(numpy(layer(x)), expected, atol=tolerance * np.abs(expected).max())
 
 
 def test_a_skip_of_equal_sigma_is_a_crop_and_of_unlike_sigma_is_resampled():
@@ -249,16 +251,10 @@ def test_predict_fit_and_evaluate_take_other_sizes_and_never_mix_up_images(shape
     model.compile("sgd", "mse")
     small, large = images((24, 24, 1)), images((48, 48, 1))[:1]
     model.predict(small, verbose=0)
-    if None in shape or keras.backend.backend() == "tensorflow":
-        answers = model.predict(large, verbose=0)
-        direct = ScaleChannels(network, SCALES)(large)
-        np.testing.assert_allclose(answers, numpy(direct), atol=1e-5)
-    else:
-        with pytest.raises(ValueError, match="48"):
-            model.predict(large, verbose=0)
+    answers = model.predict(large, verbose=0)
+    np.testing.assert_allclose(answers, numpy(ScaleChannels(network, SCALES)(large)), atol=1e-5)
     quarter = images((12, 12, 1))
-    if None in shape or keras.backend.backend() == "tensorflow":
-        assert model.predict(np.concatenate([quarter, quarter[:1]]), verbose=0).shape == (4, 3)
+    assert model.predict(np.concatenate([quarter, quarter[:1]]), verbose=0).shape == (4, 3)
 
 
 @on_tensorflow
