@@ -6,6 +6,7 @@ For `tfds.load("mnist_large_scale/size2")` import `gdn_keras.datasets.mnist_larg
 from gdn_keras.datasets.augmentation import random_affine, random_frame
 from gdn_keras.datasets.digits import Digits, load_embedded_digits, load_mnist_tfds
 from gdn_keras.datasets.idx import load_mnist_directory
+from gdn_keras.datasets.image_data import ImageData, LabelledImages
 from gdn_keras.datasets.large_scale import LargeScale, load_large_scale
 from gdn_keras.datasets.official import load_official_large_scale
 from gdn_keras.datasets.pictures import draw_sizes
@@ -15,6 +16,7 @@ from gdn_keras.datasets.pipelines import (
     steps_per_epoch,
     training_pipeline,
 )
+from gdn_keras.datasets.registry import dataset_names, load_dataset, register_dataset
 from gdn_keras.datasets.resampling import resampling_matrix
 from gdn_keras.datasets.transform import (
     TEST_SIZES,
@@ -28,10 +30,14 @@ __all__ = [
     "TEST_SIZES",
     "TRAIN_SIZES",
     "Digits",
+    "ImageData",
+    "LabelledImages",
     "LargeScale",
+    "dataset_names",
     "draw_sizes",
     "epoch_order",
     "evaluation_pipeline",
+    "load_dataset",
     "load_embedded_digits",
     "load_large_scale",
     "load_mnist_directory",
@@ -39,6 +45,7 @@ __all__ = [
     "load_official_large_scale",
     "random_affine",
     "random_frame",
+    "register_dataset",
     "resampling_matrix",
     "rescale_images",
     "rescale_map",
