@@ -5,12 +5,12 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from gdn_keras.datasets.cache import cache_directory, open_array, with_progress, write_array
 from gdn_keras.datasets.digits import Digits, load_embedded_digits
+from gdn_keras.datasets.image_data import LabelledImages
 from gdn_keras.datasets.transform import RECIPE, checked_shape, rescale_images
 from gdn_keras.scale_space.validation import check_integer, check_positive
 
@@ -20,15 +20,7 @@ SPLITS = ("train", "validation", "test")
 DTYPE = "float16"
 _CHUNK = 500
 
-
-class LargeScale(NamedTuple):
-    """Images `[n, height, width, 1]`, read as they are indexed, and labels `[n]`.
-
-    `images[a:b].astype("float32")` for a part; the pipelines convert batch by batch.
-    """
-
-    images: np.ndarray
-    labels: np.ndarray
+LargeScale = LabelledImages
 
 
 def load_large_scale(
@@ -41,7 +33,7 @@ def load_large_scale(
     cache: bool = True,
     cache_dir: str | os.PathLike | None = None,
     verbose: bool = True,
-) -> LargeScale:
+) -> LabelledImages:
     """MNIST Large Scale at one size: made on the first call, mapped from disk after that.
 
     Example:
@@ -64,8 +56,8 @@ def load_large_scale(
         verbose: Whether to say what a build takes, and show its progress, on stderr.
 
     Returns:
-        `LargeScale`, a tuple `(images, labels)`: float16 `[n, *output_shape, 1]` with values in
-        [-0.764, 0.761], and labels `[n]`.
+        `LabelledImages`: float16 `[n, *output_shape, 1]` with values in [-0.764, 0.761], and
+        labels `[n]`. The pipelines convert to float32 batch by batch.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -81,7 +73,7 @@ def load_large_scale(
         images = np.empty(shape, DTYPE)
         for start, chunk in _chunks(digits, size, output_shape):
             images[start : start + len(chunk)] = chunk
-        return LargeScale(images, labels)
+        return LabelledImages(images, labels)
 
     name = f"mnist_large_scale-{split}-size{size:.4g}-{len(digits)}"
     file = cache_directory(cache_dir) / f"{name}-{_fingerprint(digits, size, output_shape)}.npy"
@@ -91,7 +83,7 @@ def load_large_scale(
         images = open_array(file, shape, DTYPE)
         if images is None:
             raise OSError(f"{file} was written but cannot be read back")
-    return LargeScale(images, labels)
+    return LabelledImages(images, labels)
 
 
 def _build(file, shape, digits, size, verbose) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gdn_keras.datasets.large_scale import SPLITS, LargeScale
+from gdn_keras.datasets.image_data import LabelledImages
+from gdn_keras.datasets.large_scale import SPLITS
 from gdn_keras.datasets.transform import TRAIN_SIZES
 from gdn_keras.scale_space.validation import check_integer, check_positive
 
@@ -14,7 +15,7 @@ _KEYS = {"train": "train", "validation": "val", "test": "test"}
 
 def load_official_large_scale(
     directory: str | os.PathLike, split: str, size: float, *, count: int | None = None
-) -> LargeScale:
+) -> LabelledImages:
     """The published images of MNIST Large Scale, read from disk as they are indexed.
 
     Args:
@@ -25,8 +26,8 @@ def load_official_large_scale(
         count: How many images, from the first on; all if `None`.
 
     Returns:
-        `LargeScale`, as from `load_large_scale`; `images` stay in the open file, and every slice of
-        them is a NumPy array.
+        `LabelledImages`, as from `load_large_scale`; the images stay in the open file, and a slice
+        of them is a NumPy array.
 
     Raises:
         FileNotFoundError: If the file for this size is not there.
@@ -112,9 +113,9 @@ def _read(content, file: Path, key: str):
     return images, np.asarray(labels).ravel().astype("uint8")
 
 
-def _first(images, labels, count: int | None) -> LargeScale:
+def _first(images, labels, count: int | None) -> LabelledImages:
     if count is None:
         count = len(labels)
     if check_integer("count", count) > len(labels):
         raise ValueError(f"`count` must be between 1 and {len(labels)}. Received: count={count}")
-    return LargeScale(_Images(images, count), labels[:count])
+    return LabelledImages(_Images(images, count), labels[:count])
