@@ -21,11 +21,12 @@ import keras
 from contest.tasks import WIDTHS
 from contest.tensorflow_steps import plain_cnn
 
+from gdn_keras.analysis import accuracy_by_size, draw_generalization
 from gdn_keras.datasets import steps_per_epoch, training_pipeline
-from gdn_keras.experiments import Settings, accuracy_by_size, draw_generalization
-from gdn_keras.experiments.data import RunData, load_data
-from gdn_keras.experiments.run_folder import read_results
-from gdn_keras.experiments.training import CLASSES, augmentation, compile_network
+from gdn_keras.training import Settings
+from gdn_keras.training.data import RunData, load_data
+from gdn_keras.training.fitting import CLASSES, augmentation, compile_network
+from gdn_keras.training.run_folder import read_results
 
 
 def main(arguments=None) -> None:

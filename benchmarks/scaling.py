@@ -76,8 +76,8 @@ def work(options: argparse.Namespace) -> None:
     import numpy as np
 
     from gdn_keras.datasets import training_pipeline
-    from gdn_keras.experiments import Settings, distribution
-    from gdn_keras.experiments.training import build_network, compile_network
+    from gdn_keras.training import Settings, distribution
+    from gdn_keras.training.fitting import build_network, compile_network
 
     distribution.join(address, count, index)
     settings = Settings(

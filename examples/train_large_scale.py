@@ -21,8 +21,8 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from gdn_keras.experiments.command_line import large_scale_settings, run_command
-from gdn_keras.experiments.flags import large_scale_parser
+from gdn_keras.training.command_line import large_scale_settings, run_command
+from gdn_keras.training.flags import large_scale_parser
 
 if __name__ == "__main__":
     sys.exit(run_command(large_scale_parser(__doc__), large_scale_settings))

@@ -13,8 +13,8 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from gdn_keras.experiments.command_line import mnist_settings, run_command
-from gdn_keras.experiments.flags import mnist_parser
+from gdn_keras.training.command_line import mnist_settings, run_command
+from gdn_keras.training.flags import mnist_parser
 
 if __name__ == "__main__":
     sys.exit(run_command(mnist_parser(__doc__), mnist_settings))

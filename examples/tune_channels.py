@@ -102,8 +102,8 @@ def search_of(options: argparse.Namespace):
     import dataclasses
 
     from gdn_keras.datasets import TEST_SIZES
-    from gdn_keras.experiments.command_line import _scales
     from gdn_keras.presets import PAPER_SCALES
+    from gdn_keras.training.command_line import _scales
     from gdn_keras.tuning import SEARCH_SETTINGS, VALIDATION_SIZES, Budget, Search, Space
 
     settings = dataclasses.replace(
@@ -147,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parses, runs and prints; the exit code is that of examples/train_large_scale.py."""
     options = parser().parse_args(arguments)
     try:
-        from gdn_keras.experiments.training import TrainingStopped
+        from gdn_keras.training.fitting import TrainingStopped
         from gdn_keras.tuning import baseline_answers, prepare, role, run, summary
 
         job = prepare(search_of(options), options.output)

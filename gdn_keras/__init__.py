@@ -1,13 +1,13 @@
 """Gaussian derivative networks: scale-covariant and scale-invariant networks for Keras 3."""
 
-from gdn_keras import datasets, experiments, export, layers, models, presets, scale_space
+from gdn_keras import analysis, datasets, export, layers, models, presets, scale_space, training
 from gdn_keras.pretrained import load_pretrained, pretrained_names
 from gdn_keras.version import __version__
 
 __all__ = [
     "__version__",
+    "analysis",
     "datasets",
-    "experiments",
     "export",
     "layers",
     "load_pretrained",
@@ -15,4 +15,5 @@ __all__ = [
     "presets",
     "pretrained_names",
     "scale_space",
+    "training",
 ]

@@ -13,12 +13,12 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from gdn_keras.atomic_files import replacing
 from gdn_keras.datasets.digits import load_embedded_digits
-from gdn_keras.datasets.separable import GAIN, MIDPOINT, PEAK
+from gdn_keras.datasets.contrast import GAIN, MIDPOINT, PEAK
 from gdn_keras.datasets.transform import rescale_images
 from gdn_keras.models.surgery import retarget, scale_channels_of
 from gdn_keras.scale_space.validation import check_choice, check_positive
-from gdn_keras.whole_files import replacing
 
 # What an export may differ from the Keras model, in units of the largest logit or of 1.
 TOLERANCE = 1e-4

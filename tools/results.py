@@ -14,9 +14,9 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gdn_keras.experiments import plots
-from gdn_keras.experiments.report import curve
-from gdn_keras.experiments.run_folder import RESULTS, read_results
+from gdn_keras.analysis import plots
+from gdn_keras.training.report import curve
+from gdn_keras.training.run_folder import RESULTS, read_results
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "docs" / "results"

@@ -8,7 +8,7 @@ import json
 import shutil
 from pathlib import Path
 
-from gdn_keras.experiments.run_folder import MODEL, RESULTS, read_results
+from gdn_keras.training.run_folder import MODEL, RESULTS, read_results
 
 SHIPPED = Path(__file__).parents[1] / "saved_models"
 _SOURCES = {

@@ -5,10 +5,10 @@ import functools
 import itertools
 from typing import NamedTuple
 
-from gdn_keras.experiments.settings import Settings
-from gdn_keras.experiments.training import CLASSES
 from gdn_keras.scale_space import DEFAULT_TRUNCATIONS, Geometry, multiply_adds, plan_channels
 from gdn_keras.scale_space.validation import check_positive
+from gdn_keras.training.fitting import CLASSES
+from gdn_keras.training.settings import Settings
 from gdn_keras.tuning.space import Candidate
 
 

@@ -10,18 +10,18 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
+from gdn_keras.analysis.evaluation import accuracy_by_size
 from gdn_keras.datasets import steps_per_epoch, training_pipeline
-from gdn_keras.experiments.callbacks import StopWhenNotFinite
-from gdn_keras.experiments.data import RunData, large_scale_loader, load_data, load_digits
-from gdn_keras.experiments.evaluation import accuracy_by_size
-from gdn_keras.experiments.settings import Settings
-from gdn_keras.experiments.training import (
+from gdn_keras.models import gaussian_derivative_network
+from gdn_keras.training.callbacks import StopWhenNotFinite
+from gdn_keras.training.data import RunData, large_scale_loader, load_data, load_digits
+from gdn_keras.training.fitting import (
     CLASSES,
     augmentation,
     compile_network,
     finished_network,
 )
-from gdn_keras.models import gaussian_derivative_network
+from gdn_keras.training.settings import Settings
 from gdn_keras.tuning.budget import Budget, Cost, describe, network_cost
 from gdn_keras.tuning.requirements import keras_tuner, require
 from gdn_keras.tuning.space import Candidate, Space

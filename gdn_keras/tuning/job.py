@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import keras
 
-from gdn_keras.experiments.run_folder import open_run
-from gdn_keras.experiments.settings import Settings
 from gdn_keras.scale_space.validation import check_integer
+from gdn_keras.training.run_folder import open_run
+from gdn_keras.training.settings import Settings
 from gdn_keras.tuning.budget import Budget
 from gdn_keras.tuning.hypermodel import (
     SEARCH_SETTINGS,

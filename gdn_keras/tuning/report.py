@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gdn_keras.experiments.pareto import draw_pareto, pareto_front
-from gdn_keras.experiments.run_folder import (
+from gdn_keras.training.run_folder import (
     MODEL,
     PICTURES,
     REPORT,
@@ -20,6 +19,7 @@ from gdn_keras.experiments.run_folder import (
 )
 from gdn_keras.tuning.hypermodel import OBJECTIVE, size_metric
 from gdn_keras.tuning.job import Job
+from gdn_keras.tuning.pareto import draw_pareto, pareto_front
 from gdn_keras.tuning.results import TrialResult
 from gdn_keras.tuning.tuner import trial_number
 

@@ -4,10 +4,10 @@ import contextlib
 import io
 from pathlib import Path
 
-from gdn_keras.experiments.evaluation import accuracy_by_size
-from gdn_keras.experiments.job import export_options
-from gdn_keras.experiments.run_folder import MODEL, SAVED_MODEL, save_model
-from gdn_keras.experiments.training import TrainingStopped, finished_network
+from gdn_keras.analysis.evaluation import accuracy_by_size
+from gdn_keras.training.fitting import TrainingStopped, finished_network
+from gdn_keras.training.job import export_options
+from gdn_keras.training.run_folder import MODEL, SAVED_MODEL, save_model
 from gdn_keras.tuning.job import Job, role
 from gdn_keras.tuning.report import read_results, write_results
 from gdn_keras.tuning.results import TrialResult, trial_results

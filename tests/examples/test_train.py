@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gdn_keras.experiments.command_line import (
+from gdn_keras.training.command_line import (
     large_scale_settings,
     mnist_settings,
     run_command,
 )
-from gdn_keras.experiments.flags import large_scale_parser, mnist_parser
+from gdn_keras.training.flags import large_scale_parser, mnist_parser
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 QUICK = "--widths 4 --scales 1 2 2 --frame 32 --train-size 1 --test-sizes 1 2 --digits 40 "

@@ -13,9 +13,10 @@ import keras
 import pytest
 from PIL import Image
 
+from gdn_keras.analysis import accuracy_by_size
 from gdn_keras.datasets import load_embedded_digits
-from gdn_keras.experiments import accuracy_by_size, large_scale_loader
 from gdn_keras.presets import PRESETS
+from gdn_keras.training import large_scale_loader
 from gdn_keras.tuning import GaussianDerivativeHyperModel
 
 pytestmark = [

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gdn_keras import datasets, layers, models, scale_space
-from gdn_keras.experiments import Settings
 from gdn_keras.export import export_saved_model
+from gdn_keras.training import Settings
 
 NAN, INF = math.nan, math.inf
 NO_NUMBERS = (None, "x", b"1", [], {}, (1, 2), 1j, object, np.ones(3))

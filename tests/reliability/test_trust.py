@@ -25,9 +25,9 @@ from PIL import Image
 import gdn_keras
 from gdn_keras.datasets import idx, load_embedded_digits, load_official_large_scale
 from gdn_keras.datasets.cache import open_array
-from gdn_keras.experiments.run_folder import load_network
 from gdn_keras.export import export_saved_model
 from gdn_keras.layers import GaussianDerivative, ScaleChannels
+from gdn_keras.training.run_folder import load_network
 from tests.exported import small_network
 from tests.reliability.faults import ROOT, SCRIPT, TINY
 

@@ -4,9 +4,10 @@ import keras_tuner
 import numpy as np
 import pytest
 
-from gdn_keras.experiments import Settings, accuracy_by_size, large_scale_loader
-from gdn_keras.experiments.training import finished_network
+from gdn_keras.analysis import accuracy_by_size
 from gdn_keras.models import scale_channels_of
+from gdn_keras.training import Settings, large_scale_loader
+from gdn_keras.training.fitting import finished_network
 from gdn_keras.tuning import OBJECTIVE, Budget, Candidate, Space
 from tests.tuning.tiny import TINY, hypermodel, hyperparameters
 

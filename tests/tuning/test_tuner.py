@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from gdn_keras.experiments import accuracy_by_size
-from gdn_keras.experiments.training import finished_network
+from gdn_keras.analysis import accuracy_by_size
+from gdn_keras.training.fitting import finished_network
 from gdn_keras.tuning import Space, make_tuner
 from tests.tuning.tiny import IGNORE_THREAD_NAMES, TINY, hypermodel
 

@@ -3,7 +3,7 @@
 import keras_tuner
 import pytest
 
-from gdn_keras.experiments import Settings
+from gdn_keras.training import Settings
 from gdn_keras.tuning import OBJECTIVE, GaussianDerivativeHyperModel, Space
 
 # KerasTuner's own, in every call of an oracle.

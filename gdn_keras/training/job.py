@@ -13,11 +13,14 @@ from typing import NamedTuple
 
 import keras
 
-from gdn_keras.experiments.data import RunData, load_data
-from gdn_keras.experiments.distribution import device_count, from_first, is_first
-from gdn_keras.experiments.evaluation import SizeResult, evaluate_by_size
-from gdn_keras.experiments.report import write_report
-from gdn_keras.experiments.run_folder import (
+from gdn_keras.analysis.evaluation import SizeResult, evaluate_by_size
+from gdn_keras.analysis.selection import effective_training_scales, selection_slope
+from gdn_keras.models import parameter_counts
+from gdn_keras.training.data import RunData, load_data
+from gdn_keras.training.distribution import device_count, from_first, is_first
+from gdn_keras.training.fitting import TrainingStopped, build_network, train_network
+from gdn_keras.training.report import write_report
+from gdn_keras.training.run_folder import (
     ACCURACY,
     MODEL,
     REPORT,
@@ -29,10 +32,7 @@ from gdn_keras.experiments.run_folder import (
     read_results,
     write_text,
 )
-from gdn_keras.experiments.selection import effective_training_scales, selection_slope
-from gdn_keras.experiments.settings import Settings
-from gdn_keras.experiments.training import TrainingStopped, build_network, train_network
-from gdn_keras.models import parameter_counts
+from gdn_keras.training.settings import Settings
 
 _IMAGES_FOR_EFFECTIVE_SCALES = 1000
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
+from gdn_keras.analysis.selection import has_scale_channels, winning_channels, with_channels
 from gdn_keras.datasets import TEST_SIZES, evaluation_pipeline
-from gdn_keras.experiments.selection import has_scale_channels, winning_channels, with_channels
 
 
 class SizeResult(NamedTuple):

@@ -2,8 +2,9 @@ import keras
 import numpy as np
 import pytest
 
-from gdn_keras.experiments import accuracy_by_size, evaluate_by_size, large_scale_loader
+from gdn_keras.analysis import accuracy_by_size, evaluate_by_size
 from gdn_keras.models import gaussian_derivative_network
+from gdn_keras.training import large_scale_loader
 
 
 class Brightness(keras.layers.Layer):

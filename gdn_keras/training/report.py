@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gdn_keras.experiments import plots
-from gdn_keras.experiments.receptive_fields import first_layer_fields, second_layer_fields
-from gdn_keras.experiments.run_folder import (
+from gdn_keras.analysis import plots
+from gdn_keras.analysis.receptive_fields import first_layer_fields, second_layer_fields
+from gdn_keras.training.run_folder import (
     MODEL,
     PICTURES,
     REPORT,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import keras
 import numpy as np
 
-from gdn_keras.experiments.settings import Settings
+from gdn_keras.training.settings import Settings
 
 
 def join(address: str | None = None, processes: int | None = None, process: int | None = None):

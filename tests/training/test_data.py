@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gdn_keras.datasets import load_embedded_digits, rescale_images
-from gdn_keras.experiments.data import concatenate, large_scale_loader, load_data
+from gdn_keras.training.data import concatenate, large_scale_loader, load_data
 
 
 def test_images_are_what_the_settings_ask_for(tiny):

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from gdn_keras.experiments.run_folder import (
+from gdn_keras.training.run_folder import (
     open_run,
     read_results,
     read_settings,

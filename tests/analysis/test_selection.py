@@ -2,15 +2,15 @@ import keras
 import numpy as np
 import pytest
 
-from gdn_keras.experiments import (
+from gdn_keras.analysis import (
     effective_training_scales,
-    large_scale_loader,
     scale_selection,
     scale_selection_histogram,
     selection_slope,
 )
-from gdn_keras.experiments.selection import shortest_interval
+from gdn_keras.analysis.selection import shortest_interval
 from gdn_keras.models import channel_model, gaussian_derivative_network
+from gdn_keras.training import large_scale_loader
 
 SCALES = (0.75, 1.5, 3.0)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gdn_keras.experiments.plots import _COLOURS, _MARKERS, _figure
+from gdn_keras.analysis.plots import _COLOURS, _MARKERS, _figure
 
 
 def pareto_front(costs: Sequence[float], accuracies: Sequence[float]) -> list[int]:

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from gdn_keras.experiments.callbacks import Progress, read_history, write_history
+from gdn_keras.training.callbacks import Progress, read_history, write_history
 
 
 class Terminal(io.StringIO):

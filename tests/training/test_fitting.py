@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 
 from gdn_keras.datasets import LargeScale, load_embedded_digits, load_large_scale
-from gdn_keras.experiments import Settings, TrainingStopped, prepare, run
-from gdn_keras.experiments.callbacks import Checkpoints, Progress, read_history
-from gdn_keras.experiments.data import load_data
-from gdn_keras.experiments.training import (
+from gdn_keras.models import scale_channels_of
+from gdn_keras.training import Settings, TrainingStopped, prepare, run
+from gdn_keras.training.callbacks import Checkpoints, Progress, read_history
+from gdn_keras.training.data import load_data
+from gdn_keras.training.fitting import (
     augmentation,
     build_network,
     compile_network,
     train_network,
 )
-from gdn_keras.models import scale_channels_of
 
 # Runs a job in a process of its own and kills it: in the middle of an epoch, or when a checkpoint
 # is written but not yet in its place.
 KILLED_RUN = """
 import json, os, signal, sys
-from gdn_keras.experiments import Settings, callbacks, prepare, run, run_folder
+from gdn_keras.training import Settings, callbacks, prepare, run, run_folder
 
 settings, folder, moment = Settings(**json.loads(sys.argv[1])), sys.argv[2], sys.argv[3]
 kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
@@ -35,8 +35,8 @@ if moment == "mid-epoch":
             if self._done == self.steps + 3:
                 kill()
             super().on_train_batch_end(batch, logs)
-    from gdn_keras.experiments import training
-    training.Progress = Killer
+    from gdn_keras.training import fitting
+    fitting.Progress = Killer
 else:
     replace = os.replace
     def dying(source, target):
@@ -172,9 +172,9 @@ from pathlib import Path
 import tensorflow as tf
 devices = [tf.config.LogicalDeviceConfiguration()] * 2
 tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
-from gdn_keras.experiments import Settings
-from gdn_keras.experiments.data import load_data
-from gdn_keras.experiments.training import training_strategy, train_network
+from gdn_keras.training import Settings
+from gdn_keras.training.data import load_data
+from gdn_keras.training.fitting import training_strategy, train_network
 settings = Settings(**json.loads(sys.argv[1]))
 assert training_strategy(settings).num_replicas_in_sync == 2
 train_network(settings, load_data(settings), Path(sys.argv[2]))

@@ -1,6 +1,6 @@
 import pytest
 
-from gdn_keras.experiments import Settings, prepare, run
+from gdn_keras.training import Settings, prepare, run
 
 # Small enough for seconds, large enough to learn something.
 TINY = Settings(

@@ -15,7 +15,7 @@ from gdn_keras.datasets import (
     load_official_large_scale,
 )
 from gdn_keras.datasets.large_scale import select_split
-from gdn_keras.experiments.settings import Settings
+from gdn_keras.training.settings import Settings
 
 _VALIDATION_IMAGES = 2000  # at most, so that watching a long training costs little of its time
 

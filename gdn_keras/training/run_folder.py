@@ -9,8 +9,8 @@ from pathlib import Path
 
 import keras
 
-from gdn_keras.experiments.settings import Settings
-from gdn_keras.whole_files import replacing
+from gdn_keras.atomic_files import replacing
+from gdn_keras.training.settings import Settings
 
 SETTINGS = "settings.json"
 LAST = "last.keras"

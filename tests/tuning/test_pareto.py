@@ -3,7 +3,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdn_keras.experiments.pareto import draw_pareto, pareto_front
+from gdn_keras.tuning.pareto import draw_pareto, pareto_front
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1))

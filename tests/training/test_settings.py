@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gdn_keras.experiments import Settings
+from gdn_keras.training import Settings
 
 
 def test_settings_come_back_from_json():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import keras
 
-from gdn_keras.experiments.run_folder import (
+from gdn_keras.training.run_folder import (
     BEST,
     HISTORY,
     LAST,

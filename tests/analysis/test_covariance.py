@@ -4,7 +4,7 @@ import pytest
 from keras import ops
 
 from gdn_keras import models
-from gdn_keras.experiments.covariance import blob_images, covariance_error, invariance_error
+from gdn_keras.analysis.covariance import blob_images, covariance_error, invariance_error
 from gdn_keras.layers import GaussianDerivative, ScaleBatchNormalization
 
 ROOT2 = 2**0.5

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import correlate
 
-from gdn_keras.experiments import (
+from gdn_keras.analysis import (
     draw_confusion,
     draw_generalization,
     draw_receptive_fields,

@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from gdn_keras.datasets import TEST_SIZES
-from gdn_keras.experiments.distribution import abandon, is_first, join, leave, prepare_together
-from gdn_keras.experiments.job import Job, prepare, run, train
-from gdn_keras.experiments.report import summary
-from gdn_keras.experiments.run_folder import (
+from gdn_keras.presets import PAPER_SCALES
+from gdn_keras.training.distribution import abandon, is_first, join, leave, prepare_together
+from gdn_keras.training.fitting import TrainingStopped
+from gdn_keras.training.job import Job, prepare, run, train
+from gdn_keras.training.report import summary
+from gdn_keras.training.run_folder import (
     ACCURACY,
     HISTORY,
     LOGS,
@@ -21,9 +23,7 @@ from gdn_keras.experiments.run_folder import (
     REPORT,
     SAVED_MODEL,
 )
-from gdn_keras.experiments.settings import Settings
-from gdn_keras.experiments.training import TrainingStopped
-from gdn_keras.presets import PAPER_SCALES
+from gdn_keras.training.settings import Settings
 
 _FILES = {
     REPORT: "one page with everything on it",
@@ -115,7 +115,7 @@ def run_command(
     """Parses, runs and prints.
 
     Args:
-        parser: With the flags of `gdn_keras.experiments.flags`.
+        parser: With the flags of `gdn_keras.training.flags`.
         settings_of: Function from the parsed flags to settings.
         arguments: The command line; that of the process if `None`.
 

@@ -8,15 +8,9 @@ import keras
 import numpy as np
 import pytest
 
-from gdn_keras.experiments import (
-    TrainingStopped,
-    accuracy_by_size,
-    large_scale_loader,
-    prepare,
-    run,
-    write_report,
-)
-from gdn_keras.experiments.data import load_data
+from gdn_keras.analysis import accuracy_by_size
+from gdn_keras.training import TrainingStopped, large_scale_loader, prepare, run, write_report
+from gdn_keras.training.data import load_data
 
 
 def test_what_a_run_leaves_behind(finished):
@@ -86,7 +80,7 @@ def test_a_finished_run_is_drawn_again_but_not_trained(finished, tiny, monkeypat
     folder, results = finished
     before = (folder / "model.keras").stat().st_mtime_ns
     (folder / "pictures" / "confusion.png").unlink()
-    monkeypatch.setattr("gdn_keras.experiments.job.train_network", None)
+    monkeypatch.setattr("gdn_keras.training.job.train_network", None)
     job = prepare(tiny, folder)
     assert job.finished and run(job) == results
     assert (folder / "pictures" / "confusion.png").exists()
@@ -119,7 +113,7 @@ def test_ctrl_c_after_the_training(finished, tiny, monkeypatch, tmp_path):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gdn_keras.experiments.job.evaluate_by_size", interrupted)
+    monkeypatch.setattr("gdn_keras.training.job.evaluate_by_size", interrupted)
     with pytest.raises(TrainingStopped, match="goes on with what comes after") as stop:
         run(prepare(tiny, folder))
     assert stop.value.interrupted

@@ -21,12 +21,12 @@ from gdn_keras.datasets import (
     steps_per_epoch,
     training_pipeline,
 )
-from gdn_keras.experiments import distribution
-from gdn_keras.experiments.callbacks import read_history
-from gdn_keras.experiments.command_line import large_scale_settings, run_command
-from gdn_keras.experiments.flags import large_scale_parser
-from gdn_keras.experiments.settings import Settings
-from gdn_keras.experiments.training import build_network
+from gdn_keras.training import distribution
+from gdn_keras.training.callbacks import read_history
+from gdn_keras.training.command_line import large_scale_settings, run_command
+from gdn_keras.training.fitting import build_network
+from gdn_keras.training.flags import large_scale_parser
+from gdn_keras.training.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = Settings(widths=(4,), scales=(1.0, 2.0), frame=20, batch_size=8, learning_rate=0.1)
@@ -42,10 +42,10 @@ if os.environ["KERAS_BACKEND"] == "tensorflow":
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], logical)
 import dataclasses
 import numpy as np
-from gdn_keras.experiments import distribution
+from gdn_keras.training import distribution
 if cluster is not None:
     distribution.join(*cluster)
-from tests.experiments.test_distribution import SETTINGS, updated_weights
+from tests.training.test_distribution import SETTINGS, updated_weights
 settings = dataclasses.replace(SETTINGS, distribute=True)
 assert distribution.device_count(settings) == devices
 weights = updated_weights(settings)

@@ -14,9 +14,10 @@ from gdn_keras.datasets import (
     steps_per_epoch,
     training_pipeline,
 )
-from gdn_keras.experiments.callbacks import Checkpoints, NonFiniteLoss, Progress, StopWhenNotFinite
-from gdn_keras.experiments.data import RunData
-from gdn_keras.experiments.distribution import (
+from gdn_keras.models import from_preset, retarget
+from gdn_keras.training.callbacks import Checkpoints, NonFiniteLoss, Progress, StopWhenNotFinite
+from gdn_keras.training.data import RunData
+from gdn_keras.training.distribution import (
     OnCopy,
     copy_state,
     device_count,
@@ -26,9 +27,8 @@ from gdn_keras.experiments.distribution import (
     shared_out,
     training_strategy,
 )
-from gdn_keras.experiments.run_folder import LAST, LOGS, MODEL, save_model
-from gdn_keras.experiments.settings import Settings
-from gdn_keras.models import from_preset, retarget
+from gdn_keras.training.run_folder import LAST, LOGS, MODEL, save_model
+from gdn_keras.training.settings import Settings
 
 CLASSES = 10
 

@@ -60,7 +60,7 @@ def covariance_error(
     Example:
 
     >>> model = gdn_keras.models.from_preset("default")
-    >>> gdn_keras.experiments.covariance_error(model, factor=2.0).output  # doctest: +SKIP
+    >>> gdn_keras.training.covariance_error(model, factor=2.0).output  # doctest: +SKIP
     array([0.004, 0.006, ...])
 
     Args:

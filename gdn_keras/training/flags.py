@@ -2,9 +2,9 @@
 
 import argparse
 
-from gdn_keras.experiments.settings import DATA, LOSSES, NETWORKS, PRECISIONS
 from gdn_keras.layers.scale_pooling import POOLINGS
 from gdn_keras.scale_space import SAMPLINGS
+from gdn_keras.training.settings import DATA, LOSSES, NETWORKS, PRECISIONS
 
 _SAMPLING = "matched: each channel on a grid of its scale; dense: the paper to the letter"
 
