@@ -16,6 +16,7 @@ from gdn_keras.datasets.pipelines import (
     steps_per_epoch,
     training_pipeline,
 )
+from gdn_keras.datasets.preprocessing import ArctanContrast, PixelScaling
 from gdn_keras.datasets.registry import dataset_names, load_dataset, register_dataset
 from gdn_keras.datasets.resampling import resampling_matrix
 from gdn_keras.datasets.transform import (
@@ -29,10 +30,12 @@ from gdn_keras.datasets.transform import (
 __all__ = [
     "TEST_SIZES",
     "TRAIN_SIZES",
+    "ArctanContrast",
     "Digits",
     "ImageData",
     "LabelledImages",
     "LargeScale",
+    "PixelScaling",
     "dataset_names",
     "draw_sizes",
     "epoch_order",

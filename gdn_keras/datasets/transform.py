@@ -4,7 +4,6 @@ Resizing about the centre and Gaussian smoothing are both linear and separable, 
 are `Y = A X Bᵀ`, with `A` and `B` from `resampling_matrix`: two matrix products for a whole batch.
 """
 
-import math
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from gdn_keras.datasets.contrast import arctan_contrast
 from gdn_keras.datasets.resampling import check_resampling, resampling_matrix
-from gdn_keras.datasets.separable import GAIN, MIDPOINT, PEAK, rescale_into
+from gdn_keras.datasets.separable import rescale_into
 
 TRAIN_SIZES = (1, 2, 4)
 TEST_SIZES = tuple(2.0 ** (k / 4) for k in range(-4, 13))
@@ -140,11 +140,7 @@ def rescale_map(
         )
         images = tf.einsum("nhwc,Ww->nhWc", images, horizontal)
         images = tf.einsum("nhWc,Hh->nHWc", images, vertical)
-        if contrast is None:
-            return images
-        peak = tf.reduce_max(images, axis=(1, 2, 3), keepdims=True)
-        images = images * tf.math.divide_no_nan(PEAK, tf.nn.relu(peak))
-        return (2 / math.pi) * tf.atan(GAIN * (images - MIDPOINT))
+        return images if contrast is None else arctan_contrast(images, tf.experimental.numpy)
 
     return rescale
 

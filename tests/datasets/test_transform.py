@@ -95,7 +95,9 @@ def test_no_aliasing_below_size_one(digits):
         rescale_images(x, 0.4, contrast=None).sum(axis=(1, 2))
         for x in (images, np.roll(images, 1, 2))
     )
-    np.testing.assert_allclose(after, before, rtol=0.03)
+    change = after / before - 1
+    assert np.sqrt(np.mean(change**2)) < 0.02  # without smoothing 0.11
+    assert np.abs(change).max() < 0.1  # without smoothing 1.1
 
 
 def test_colour_is_the_same_for_each_channel():
