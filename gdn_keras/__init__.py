@@ -1,7 +1,7 @@
 """Gaussian derivative networks: scale-covariant and scale-invariant networks for Keras 3."""
 
 from gdn_keras import analysis, datasets, export, layers, models, presets, scale_space, training
-from gdn_keras.pretrained import load_pretrained, pretrained_names
+from gdn_keras.models import from_preset
 from gdn_keras.version import __version__
 
 __all__ = [
@@ -9,11 +9,10 @@ __all__ = [
     "analysis",
     "datasets",
     "export",
+    "from_preset",
     "layers",
-    "load_pretrained",
     "models",
     "presets",
-    "pretrained_names",
     "scale_space",
     "training",
 ]

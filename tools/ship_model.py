@@ -78,7 +78,7 @@ def card(name: str, results: dict, command: str) -> str:
         "```python",
         "import gdn_keras",
         "",
-        f'model = gdn_keras.load_pretrained("{name}")',
+        f'model = gdn_keras.from_preset("{name}")',
         "```",
         "",
         "or, with TensorFlow alone: "

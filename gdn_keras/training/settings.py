@@ -21,8 +21,8 @@ from gdn_keras.scale_space.validation import (
 DATA = ("embedded", "mnist", "tfds", "official")
 IMAGES = ("large_scale", "mnist")
 LOSSES = ("binary", "softmax")
-# Presets that differ in their scale channels only are one: `scales` says which channels there are.
-NETWORKS = tuple(name for name in PRESETS if not name.endswith("_single"))
+# Presets to train; the others are trained ones.
+NETWORKS = tuple(name for name, entry in PRESETS.items() if "weights" not in entry)
 PRECISIONS = ("float32", "float16", "bfloat16")
 
 
