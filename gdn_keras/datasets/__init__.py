@@ -6,7 +6,7 @@ For `tfds.load("mnist_large_scale/size2")` import `gdn_keras.datasets.mnist_larg
 from gdn_keras.datasets.augmentation import random_affine, random_frame
 from gdn_keras.datasets.digits import Digits, load_embedded_digits, load_mnist_tfds
 from gdn_keras.datasets.idx import load_mnist_directory
-from gdn_keras.datasets.image_data import ImageData, LabelledImages
+from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
 from gdn_keras.datasets.large_scale import LargeScale, load_large_scale
 from gdn_keras.datasets.official import load_official_large_scale
 from gdn_keras.datasets.pictures import draw_sizes
@@ -36,6 +36,7 @@ __all__ = [
     "LabelledImages",
     "LargeScale",
     "PixelScaling",
+    "concatenate",
     "dataset_names",
     "draw_sizes",
     "epoch_order",

@@ -1,10 +1,12 @@
 """Images with labels, and the one object that training, analysis, tuning and export take."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from gdn_keras.datasets.lazy_images import ConcatenatedImages
 
 if TYPE_CHECKING:
     import keras
@@ -90,3 +92,13 @@ class ImageData:
                     f"`{part}.labels` must lie in [0, {len(self.class_names)}), one number for "
                     f"each class. Received: labels from {labels.min()} to {labels.max()}"
                 )
+
+
+def concatenate(parts: Sequence[LabelledImages]) -> LabelledImages:
+    """Several sets of images as one; those on disk stay there."""
+    if len(parts) == 1:
+        return parts[0]
+    return LabelledImages(
+        ConcatenatedImages([part.images for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+    )
