@@ -41,6 +41,7 @@ def original_data(
         test_sizes=(1.0,),
         class_names=tuple(class_names),
         preprocessing=PixelScaling(0.0, 1.0),
+        train_sizes=(1.0,),
     )
 
 
@@ -100,4 +101,5 @@ def large_scale_data(
         test_sizes=tuple(test_sizes),
         class_names=tuple(class_names),
         preprocessing=ArctanContrast(),
+        train_sizes=tuple(train_sizes),
     )

@@ -62,6 +62,7 @@ class ImageData:
         preprocessing: Keras layer from raw pixels to what the network takes; `None` if they are
             the same.
         size_name: What a size is, as it should stand below an axis.
+        train_sizes: Sizes of the objects in `train`, in units of `test_sizes`; empty if unknown.
 
     Raises:
         ValueError: If labels and class names do not fit together.
@@ -75,9 +76,11 @@ class ImageData:
     class_names: tuple[str, ...]
     preprocessing: "keras.Layer | None" = None
     size_name: str = "size"
+    train_sizes: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "test_sizes", tuple(float(size) for size in self.test_sizes))
+        object.__setattr__(self, "train_sizes", tuple(float(size) for size in self.train_sizes))
         object.__setattr__(self, "class_names", tuple(str(name) for name in self.class_names))
         if len(set(self.class_names)) < len(self.class_names):
             raise ValueError(

@@ -83,4 +83,5 @@ def _official(
         test_sizes=tuple(test_sizes),
         class_names=CLASS_NAMES,
         preprocessing=ArctanContrast(),
+        train_sizes=tuple(train_sizes),
     )
