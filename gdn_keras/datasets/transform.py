@@ -55,7 +55,7 @@ def rescale_images(
     >>> rescale_images(load_embedded_digits().x_test[:5], size=2).shape
     (5, 112, 112)
     >>> photos = np.random.default_rng(0).random((3, 64, 64, 3))
-    >>> rescale_images(photos, 0.7, (64, 64), boundary="mirror", contrast=None).shape
+    >>> rescale_images(photos, 0.7, (64, 64), boundary="symmetric", contrast=None).shape
     (3, 64, 64, 3)
 
     Args:
@@ -63,8 +63,8 @@ def rescale_images(
         size: Positive scale factor: 2 makes everything twice as large.
         output_shape: Height and width of the result.
         smoothing: Standard deviation of the smoothing in *input* pixels; 0 leaves it out.
-        boundary: What lies outside the image: `"zero"`, `"mirror"` (edge pixel repeated) or
-            `"replicate"`. Natural images with `size < 1` want `"mirror"`.
+        boundary: What lies outside the image: `"zero"`, `"symmetric"` (edge pixel repeated) or
+            `"replicate"`. Natural images with `size < 1` want `"symmetric"`.
         contrast: `"arctan"` for steps 3 and 4 (pixels must not be negative), `None` to leave the
             values as they are.
 
@@ -104,7 +104,7 @@ def rescale_to_sizes(
 
     Example, how a classifier of yours generalises over scale:
 
-    >>> for size, x in rescale_to_sizes(images, boundary="mirror", contrast=None).items():
+    >>> for size, x in rescale_to_sizes(images, boundary="symmetric", contrast=None).items():
     ...     print(size, classifier.evaluate(x, labels))  # doctest: +SKIP
     """
     return {float(size): rescale_images(images, size, **options) for size in sizes}
