@@ -8,8 +8,9 @@ import numpy as np
 from gdn_keras.datasets.image_data import LabelledImages
 from gdn_keras.datasets.large_scale import SPLITS
 from gdn_keras.datasets.lazy_images import LazyImages
+from gdn_keras.datasets.selection import checked_count
 from gdn_keras.datasets.transform import TRAIN_SIZES
-from gdn_keras.scale_space.validation import check_integer, check_positive
+from gdn_keras.scale_space.validation import check_positive
 
 _KEYS = {"train": "train", "validation": "val", "test": "test"}
 
@@ -108,8 +109,5 @@ def _read(content, file: Path, key: str):
 
 
 def _first(images, labels, count: int | None) -> LabelledImages:
-    if count is None:
-        count = len(labels)
-    if check_integer("count", count) > len(labels):
-        raise ValueError(f"`count` must be between 1 and {len(labels)}. Received: count={count}")
+    count = checked_count(count, len(labels))
     return LabelledImages(_Images(images, count), labels[:count])
