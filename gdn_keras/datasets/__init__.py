@@ -1,4 +1,4 @@
-"""MNIST digits, the Large Scale transform and data set, and tf.data pipelines.
+"""Data sets by name, the MNIST Large Scale transform, preprocessing layers, tf.data pipelines.
 
 For `tfds.load("mnist_large_scale/size2")` import `gdn_keras.datasets.mnist_large_scale` first.
 """
@@ -7,7 +7,8 @@ from gdn_keras.datasets.augmentation import random_affine, random_frame
 from gdn_keras.datasets.digits import Digits, load_embedded_digits, load_mnist_tfds
 from gdn_keras.datasets.idx import load_mnist_directory
 from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
-from gdn_keras.datasets.large_scale import LargeScale, load_large_scale
+from gdn_keras.datasets.large_scale import load_large_scale
+from gdn_keras.datasets.object_scales import suggest_scales
 from gdn_keras.datasets.official import load_official_large_scale
 from gdn_keras.datasets.pictures import draw_sizes
 from gdn_keras.datasets.pipelines import (
@@ -34,7 +35,6 @@ __all__ = [
     "Digits",
     "ImageData",
     "LabelledImages",
-    "LargeScale",
     "PixelScaling",
     "concatenate",
     "dataset_names",
@@ -55,5 +55,6 @@ __all__ = [
     "rescale_map",
     "rescale_to_sizes",
     "steps_per_epoch",
+    "suggest_scales",
     "training_pipeline",
 ]

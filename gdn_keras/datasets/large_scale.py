@@ -11,16 +11,15 @@ import numpy as np
 from gdn_keras.datasets.cache import cache_directory, open_array, with_progress, write_array
 from gdn_keras.datasets.digits import Digits, load_embedded_digits
 from gdn_keras.datasets.image_data import LabelledImages
+from gdn_keras.datasets.selection import checked_count
 from gdn_keras.datasets.transform import RECIPE, checked_shape, rescale_images
-from gdn_keras.scale_space.validation import check_integer, check_positive
+from gdn_keras.scale_space.validation import check_positive
 
 SPLITS = ("train", "validation", "test")
 # Rounding to float16 is off by at most 2.5e-4, an eighth of what the recipe itself is off from the
 # official images (rms 0.0018); uint8 would be half the size and off by 3e-3.
 DTYPE = "float16"
 _CHUNK = 500
-
-LargeScale = LabelledImages
 
 
 def load_large_scale(
@@ -143,11 +142,5 @@ def select_split(
         part = slice(len(images) - validation, None)
         part = part if split == "validation" else slice(0, part.start)
         images, labels = images[part], labels[part]
-    if count is None:
-        count = len(images)
-    if check_integer("count", count) > len(images):
-        raise ValueError(
-            f"`count` must be between 1 and {len(images)}, the {split} images that there are. "
-            f"Received: count={count}"
-        )
+    count = checked_count(count, len(images))
     return images[:count], labels[:count]

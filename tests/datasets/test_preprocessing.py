@@ -67,5 +67,5 @@ def test_registered_name(layer):
 
 
 def test_scaling_upside_down():
-    with pytest.raises(ValueError, match="`low` must be less.* low=1, high=0"):
+    with pytest.raises(ValueError, match=r"`low` must be less.* low=1, high=0"):
         PixelScaling(1, 0)
