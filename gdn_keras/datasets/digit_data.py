@@ -6,6 +6,7 @@ from gdn_keras.datasets.digits import Digits
 from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
 from gdn_keras.datasets.large_scale import load_large_scale, select_split
 from gdn_keras.datasets.preprocessing import ArctanContrast, PixelScaling
+from gdn_keras.datasets.selection import check_test_split
 
 VALIDATION_IMAGES = 2000  # at most, so that watching a long training costs little of its time
 
@@ -17,6 +18,7 @@ def original_data(
     *,
     count: int | None = None,
     test_count: int | None = None,
+    test_split: str = "test",
 ) -> ImageData:
     """The images in raw pixels, with one test size: 1.
 
@@ -26,13 +28,14 @@ def original_data(
         class_names: What the labels mean.
         count: Training images, from the first on; all if `None`.
         test_count: Test images, from the first on; all if `None`.
+        test_split: `"test"`, or `"validation"` to choose between networks without test images.
     """
 
     def split(part: str, count: int | None = None) -> LabelledImages:
         images, labels = select_split(digits, part, count)
         return LabelledImages(images[..., None], labels)
 
-    test = split("test", test_count)
+    test = split(check_test_split(test_split), test_count)
     return ImageData(
         name=name,
         train=split("train", count),
@@ -56,6 +59,7 @@ def large_scale_data(
     train_frame: int | None = None,
     count: int | None = None,
     test_count: int | None = None,
+    test_split: str = "test",
 ) -> ImageData:
     """The images rescaled by `load_large_scale`, which keeps training images in its cache.
 
@@ -71,10 +75,12 @@ def large_scale_data(
         train_frame: Height and width of training and validation images; `frame` if `None`.
         count: Training digits, from the first on; all if `None`.
         test_count: Test digits for each size; all if `None`.
+        test_split: As in `original_data`.
     """
     training_shape = (train_frame or frame,) * 2
     held_out = min(VALIDATION_IMAGES, len(select_split(digits, "validation")[1]))
-    select_split(digits, "test", test_count)  # complains now, not after the training
+    check_test_split(test_split)
+    select_split(digits, test_split, test_count)  # complains now, not after the training
     train = [
         load_large_scale("train", size, source=digits, count=count, output_shape=training_shape)
         for size in train_sizes
@@ -90,7 +96,12 @@ def large_scale_data(
 
     def test(size: float) -> LabelledImages:
         return load_large_scale(
-            "test", size, source=digits, count=test_count, output_shape=(frame, frame), cache=False
+            test_split,
+            size,
+            source=digits,
+            count=test_count,
+            output_shape=(frame, frame),
+            cache=False,
         )
 
     return ImageData(

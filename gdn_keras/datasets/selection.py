@@ -5,9 +5,16 @@ from typing import TypeVar
 
 import numpy as np
 
-from gdn_keras.scale_space.validation import check_integer
+from gdn_keras.scale_space.validation import check_choice, check_integer
 
 Item = TypeVar("Item")
+
+TEST_SPLITS = ("test", "validation")
+
+
+def check_test_split(test_split: str) -> str:
+    """What is tested on: test images or, to choose between networks, validation images."""
+    return check_choice("test_split", test_split, TEST_SPLITS)
 
 
 def hold_out(items: Sequence[Item], share: float, rng: np.random.Generator) -> set[Item]:

@@ -66,6 +66,18 @@ def test_several_training_sizes():
     np.testing.assert_array_equal(data.train.images[some], np.asarray(data.train.images)[some])
 
 
+@pytest.mark.parametrize("name", ["mnist", "mnist_large_scale"])
+def test_validation_images_to_test_with(name):
+    options = SMALL if name == "mnist_large_scale" else {}
+    data = load_dataset(name, test_split="validation", **{**options, "test_count": 20})
+    np.testing.assert_array_equal(data.test(1).labels, data.validation.labels[:20])
+    np.testing.assert_array_equal(
+        data.test(data.train_sizes[0]).images, data.validation.images[:20]
+    )
+    with pytest.raises(ValueError, match="`test_split` must be one of 'test', 'validation'"):
+        load_dataset(name, test_split="train")
+
+
 def test_tests_are_checked_before_the_training():
     with pytest.raises(ValueError, match="`count` must be between 1 and 1000"):
         load_dataset("mnist_large_scale", test_count=1001)

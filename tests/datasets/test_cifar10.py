@@ -109,6 +109,13 @@ def test_rescaled(tmp_path):
     original = batch(0)[0][0].reshape(3, 32, 32).transpose(1, 2, 0)
     mirrored = np.pad(original, ((8, 8), (8, 8), (0, 0)), mode="symmetric")
     np.testing.assert_array_equal(data.train.images[0], mirrored)
+    assert data.train_sizes == (1, 2)
+
+
+def test_validation_images_to_test_with(tmp_path):
+    write_archive(tmp_path, "binary")
+    data = load_dataset("cifar10", tmp_path, test_split="validation")
+    np.testing.assert_array_equal(data.test(1).images, data.validation.images)
 
 
 class Evil:

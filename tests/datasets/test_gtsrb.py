@@ -71,7 +71,7 @@ def test_training_sides(directory):
         assert [label for label, _, _ in signs(part)] == part.labels.tolist()
     assert len(data.class_names) == 43 and data.class_names[14] == "stop"
     assert isinstance(data.preprocessing, PixelScaling)
-    assert data.size_name == "side of the sign, pixels"
+    assert data.size_name == "side of the sign, pixels" and data.train_sizes == (33.5,)
 
 
 def test_split_by_track(directory):
@@ -110,6 +110,12 @@ def test_official_test_set(directory, place):
 def test_archive_unpacked_beside(tmp_path):
     write_training(tmp_path / "GTSRB")
     assert len(load_dataset("gtsrb", tmp_path).train.labels) == 12
+
+
+def test_validation_at_all_sizes(directory):
+    data = load_dataset("gtsrb", directory, test_split="validation")
+    assert len(data.test_sizes) == 4
+    assert tracks(*map(data.test, data.test_sizes)) == tracks(data.validation)
 
 
 def test_fewer(directory):
@@ -151,7 +157,7 @@ def test_bad_table(directory, old, new, message):
 
 def test_too_few_tracks(tmp_path):
     write_training(tmp_path, tracks=2)
-    with pytest.raises(ValueError, match=r"Class 0 must have 3 tracks or more.* Received: 2"):
+    with pytest.raises(ValueError, match="Class 0 has too few tracks"):
         load_dataset("gtsrb", tmp_path)
 
 

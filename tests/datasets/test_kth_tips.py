@@ -35,6 +35,9 @@ def test_splits(directory):
     assert contents(data.test(9)) == [97, 98, 99]
     assert data.test(9).labels.tolist() == [0, 0, 0, 1, 1, 1]
     assert np.bincount(data.train.labels).tolist() == [60, 60]
+    assert data.train_sizes == (4, 5, 6)
+    validation = load_dataset("kth_tips", directory, frame=20, test_split="validation")
+    assert contents(validation.test(9)) == [95]
 
 
 def test_crops(tmp_path):

@@ -16,7 +16,7 @@ from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
 from gdn_keras.datasets.photographs import RescaledPictures, rescale_photographs
 from gdn_keras.datasets.preprocessing import PixelScaling
 from gdn_keras.datasets.registry import register_dataset
-from gdn_keras.datasets.selection import checked_count
+from gdn_keras.datasets.selection import check_test_split, checked_count
 
 CLASS_NAMES = (
     "airplane",
@@ -46,6 +46,7 @@ def cifar10(
     train_frame: int | None = None,
     count: int | None = None,
     test_count: int | None = None,
+    test_split: str = "test",
 ) -> ImageData:
     """CIFAR-10 (Krizhevsky 2009), rescaled in the manner of Perzanowski and Lindeberg (2025).
 
@@ -60,11 +61,14 @@ def cifar10(
         train_frame: Height and width of training and validation images; `frame` if `None`.
         count: Training photographs, from the first on; all if `None`.
         test_count: Test photographs for each size; all if `None`.
+        test_split: `"test"`, or `"validation"` to choose between networks without test images.
     """
     directory = require_directory(directory, "an archive of CIFAR-10, or what is in it")
     *batches, (test_images, test_labels) = _read_batches(directory)
     images, labels = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
     held_out = len(labels) - len(labels) // 10
+    if check_test_split(test_split) == "validation":
+        test_images, test_labels = images[held_out:], labels[held_out:]
     count = checked_count(count, held_out)
     test_count = checked_count(test_count, len(test_labels))
 
@@ -84,6 +88,7 @@ def cifar10(
         test_sizes=tuple(test_sizes),
         class_names=CLASS_NAMES,
         preprocessing=PixelScaling(),
+        train_sizes=tuple(train_sizes),
     )
 
 

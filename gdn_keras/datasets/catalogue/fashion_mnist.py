@@ -31,6 +31,7 @@ def fashion_mnist(
     *,
     count: int | None = None,
     test_count: int | None = None,
+    test_split: str = "test",
 ) -> ImageData:
     """Fashion-MNIST (Xiao et al. 2017) in raw pixels, uint8 `[n, 28, 28, 1]`.
 
@@ -38,9 +39,15 @@ def fashion_mnist(
         directory: Where its four idx files are, gzipped or not.
         count: Training images, from the first on; all if `None`.
         test_count: Test images, from the first on; all if `None`.
+        test_split: `"test"`, or `"validation"` to choose between networks without test images.
     """
     return original_data(
-        "fashion_mnist", _load(directory), CLASS_NAMES, count=count, test_count=test_count
+        "fashion_mnist",
+        _load(directory),
+        CLASS_NAMES,
+        count=count,
+        test_count=test_count,
+        test_split=test_split,
     )
 
 
@@ -54,6 +61,7 @@ def fashion_mnist_large_scale(
     train_frame: int | None = None,
     count: int | None = None,
     test_count: int | None = None,
+    test_split: str = "test",
 ) -> ImageData:
     """Fashion-MNIST by the recipe of MNIST Large Scale.
 
@@ -71,6 +79,7 @@ def fashion_mnist_large_scale(
         train_frame=train_frame,
         count=count,
         test_count=test_count,
+        test_split=test_split,
     )
 
 

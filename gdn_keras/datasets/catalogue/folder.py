@@ -91,6 +91,7 @@ def folder(
         class_names=tuple(classes),
         preprocessing=PixelScaling(),
         size_name="size, relative to the picture",
+        train_sizes=(1.0,),
     )
 
 

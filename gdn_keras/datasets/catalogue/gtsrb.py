@@ -15,7 +15,7 @@ from gdn_keras.datasets.image_data import ImageData, LabelledImages
 from gdn_keras.datasets.photographs import FramedPictures
 from gdn_keras.datasets.preprocessing import PixelScaling
 from gdn_keras.datasets.registry import register_dataset
-from gdn_keras.datasets.selection import hold_out, spread
+from gdn_keras.datasets.selection import check_test_split, hold_out, spread
 
 CLASS_NAMES = (
     "speed limit 20",
@@ -71,7 +71,7 @@ _VALIDATION_SHARE, _TEST_SHARE = 0.1, 0.25
 
 @dataclass(frozen=True)
 class Photograph:
-    """A file, and the sign in it: class, track, longer side and centre (row, column), in pixels."""
+    """A file, and the sign in it: class, track, longer side and centre (row, column) in pixels."""
 
     file: Path
     label: int
@@ -90,6 +90,7 @@ def gtsrb(
     train_frame: int | None = None,
     count: int | None = None,
     test_count: int | None = None,
+    test_split: str = "test",
     seed: int = 0,
 ) -> ImageData:
     """GTSRB (Stallkamp et al. 2012): trained on signs of some pixels, tested on all sizes.
@@ -110,24 +111,22 @@ def gtsrb(
         train_frame: Height and width of training and validation images; `frame` if `None`.
         count: Training photographs, spread over all; all if `None`.
         test_count: Test photographs in each interval, spread over all; all if `None`.
+        test_split: `"test"`, or `"validation"` to choose between networks without test images.
         seed: Of the choice of tracks.
     """
     directory = require_directory(directory, "the folder Final_Training of GTSRB")
     if (directory / "GTSRB").is_dir():
         directory /= "GTSRB"
-    photographs = _training_photographs(directory)
-    official = _test_photographs(directory)
-    train, validation, held_out = _split_tracks(photographs, seed, with_test=official is None)
-    tests = held_out if official is None else official
+    splits = _read_splits(directory, seed)
+    tested = splits[check_test_split(test_split)]
     low, high = train_sides
-    train, validation = ([p for p in part if low <= p.side < high] for part in (train, validation))
+    train, validation = (_between(splits[name], low, high) for name in ("train", "validation"))
     if not train or not validation:
         raise ValueError(
             f"`train_sides` must leave signs to train and to validate with. Received: {train_sides}"
         )
     sizes = {
-        round(math.sqrt(a * b), 1): [p for p in tests if a <= p.side < b]
-        for a, b in itertools.pairwise(edges)
+        round(math.sqrt(a * b), 1): _between(tested, a, b) for a, b in itertools.pairwise(edges)
     }
     sizes = {size: part for size, part in sizes.items() if part}
 
@@ -146,7 +145,43 @@ def gtsrb(
         class_names=CLASS_NAMES,
         preprocessing=PixelScaling(),
         size_name="side of the sign, pixels",
+        train_sizes=tuple(size for size in sizes if low <= size < high),
     )
+
+
+def _between(photographs: Iterable[Photograph], low: float, high: float) -> list[Photograph]:
+    return [p for p in photographs if low <= p.side < high]
+
+
+def _read_splits(directory: Path, seed: int) -> dict[str, list[Photograph]]:
+    """Photographs to train, to validate and to test with."""
+    photographs = _training_photographs(directory)
+    official = _test_photographs(directory)
+    rng = np.random.default_rng(seed)
+    test = set() if official else _hold_out_tracks(photographs, _TEST_SHARE, rng)
+    others = [p for p in photographs if p.track not in test]
+    validation = _hold_out_tracks(others, _VALIDATION_SHARE, rng)
+    return {
+        "train": [p for p in others if p.track not in validation],
+        "validation": [p for p in others if p.track in validation],
+        "test": official or [p for p in photographs if p.track in test],
+    }
+
+
+def _hold_out_tracks(
+    photographs: Sequence[Photograph], share: float, rng: np.random.Generator
+) -> set[str]:
+    """Some tracks of each class."""
+    held_out = set()
+    for label in sorted({p.label for p in photographs}):
+        tracks = sorted({p.track for p in photographs if p.label == label})
+        if len(tracks) < 2:
+            raise ValueError(
+                f"Class {label} has too few tracks: of each class some are for training, others "
+                f"for validation and, without the official test set, for testing"
+            )
+        held_out |= hold_out(tracks, share, rng)
+    return held_out
 
 
 def _training_photographs(directory: Path) -> list[Photograph]:
@@ -189,35 +224,10 @@ def _photograph(row: dict[str, str], table: Path, folder: Path) -> Photograph:
     return Photograph(
         file=folder / row["Filename"],
         label=label,
-        track=row["Filename"][:5],
+        track=f"{label:05d}/{row['Filename'][:5]}",
         side=max(right - left, bottom - top) + 1,  # both ends belong to the sign
         centre=((top + bottom) / 2, (left + right) / 2),
     )
-
-
-def _split_tracks(
-    photographs: Sequence[Photograph], seed: int, with_test: bool
-) -> tuple[list[Photograph], list[Photograph], list[Photograph]]:
-    """Photographs to train, to validate and, `with_test`, to test with."""
-    rng = np.random.default_rng(seed)
-    validation: set[tuple[int, str]] = set()
-    test: set[tuple[int, str]] = set()
-    for label in sorted({p.label for p in photographs}):
-        tracks = sorted({(p.label, p.track) for p in photographs if p.label == label})
-        if len(tracks) < 2 + with_test:
-            raise ValueError(
-                f"Class {label} must have {2 + with_test} tracks or more, of which some are held "
-                f"out. Received: {len(tracks)}"
-            )
-        if with_test:
-            test |= hold_out(tracks, _TEST_SHARE, rng)
-        tracks = [track for track in tracks if track not in test]
-        validation |= hold_out(tracks, _VALIDATION_SHARE, rng)
-    parts: tuple[list[Photograph], ...] = ([], [], [])
-    for p in photographs:
-        track = (p.label, p.track)
-        parts[1 if track in validation else 2 if track in test else 0].append(p)
-    return parts
 
 
 def _load(photographs: Sequence[Photograph], frame: int) -> LabelledImages:

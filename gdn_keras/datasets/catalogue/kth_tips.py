@@ -12,6 +12,7 @@ from gdn_keras.datasets.files import read_picture, require_directory
 from gdn_keras.datasets.image_data import ImageData, LabelledImages
 from gdn_keras.datasets.preprocessing import PixelScaling
 from gdn_keras.datasets.registry import register_dataset
+from gdn_keras.datasets.selection import check_test_split
 
 DISTANCES = tuple(range(1, 10))
 _NAME = re.compile(r"\d+-scale_(?P<distance>\d+)_im_(?P<number>\d+)_grey\.png")
@@ -37,6 +38,7 @@ def kth_tips(
     test_numbers: Sequence[int] = (7, 8, 9),
     frame: int = 112,
     crops: int = 3,
+    test_split: str = "test",
 ) -> ImageData:
     """KTH-TIPS (Fritz et al. 2004) in grey: trained on some distances, tested on others.
 
@@ -52,11 +54,13 @@ def kth_tips(
         test_numbers: `I` of the test images. 1 to 3, 4 to 6 and 7 to 9 are the three poses.
         frame: Height and width of all images; the smallest picture has 113 pixels.
         crops: Training images along each side of a picture: 3 makes nine, which overlap.
+        test_split: `"test"`, or `"validation"` to choose between networks without test images.
     """
     directory = require_directory(directory, "a folder for each material of KTH-TIPS")
     samples = _find_samples(directory)
     materials = sorted({sample.material for sample in samples})
     held_out = {*validation_numbers, *test_numbers}
+    tested = {"test": test_numbers, "validation": validation_numbers}[check_test_split(test_split)]
     train_numbers = {sample.number for sample in samples} - held_out
 
     def load(distances: Sequence[int], numbers: Sequence[int], crops: int = 1) -> LabelledImages:
@@ -74,11 +78,12 @@ def kth_tips(
         name="kth_tips",
         train=load(train_distances, tuple(train_numbers), crops),
         validation=load(train_distances, validation_numbers),
-        test=lambda distance: load((distance,), test_numbers),
+        test=lambda distance: load((distance,), tested),
         test_sizes=tuple(test_distances),
         class_names=tuple(materials),
         preprocessing=PixelScaling(),
         size_name="distance (1 nearest)",
+        train_sizes=tuple(train_distances),
     )
 
 

@@ -21,6 +21,7 @@ def mnist(
     source: str | None = None,
     count: int | None = None,
     test_count: int | None = None,
+    test_split: str = "test",
 ) -> ImageData:
     """MNIST (LeCun et al. 1998) in raw pixels, uint8 `[n, 28, 28, 1]`.
 
@@ -30,9 +31,12 @@ def mnist(
             TensorFlow Datasets. The first if `None` without a directory, the second with one.
         count: Training digits, from the first on; all if `None`.
         test_count: Test digits, from the first on; all if `None`.
+        test_split: `"test"`, or `"validation"` to choose between networks without test images.
     """
     digits = load_digits(directory, source)
-    return original_data("mnist", digits, CLASS_NAMES, count=count, test_count=test_count)
+    return original_data(
+        "mnist", digits, CLASS_NAMES, count=count, test_count=test_count, test_split=test_split
+    )
 
 
 def load_digits(directory: str | os.PathLike | None, source: str | None) -> Digits:

@@ -10,6 +10,7 @@ from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
 from gdn_keras.datasets.official import load_official_large_scale, official_file
 from gdn_keras.datasets.preprocessing import ArctanContrast
 from gdn_keras.datasets.registry import register_dataset
+from gdn_keras.datasets.selection import check_test_split
 from gdn_keras.datasets.transform import TEST_SIZES
 
 NAME = "mnist_large_scale"
@@ -26,6 +27,7 @@ def mnist_large_scale(
     train_frame: int | None = None,
     count: int | None = None,
     test_count: int | None = None,
+    test_split: str = "test",
 ) -> ImageData:
     """MNIST Large Scale (Jansson and Lindeberg 2020): made from MNIST, or the official files.
 
@@ -37,6 +39,8 @@ def mnist_large_scale(
         train_frame: Height and width of training and validation images; `frame` if `None`.
         count: Training digits, from the first on; all if `None`.
         test_count: Test digits for each size; all if `None`.
+        test_split: `"test"`, or `"validation"` to choose between networks without test images; of
+            the official files, these have the sizes 1, 2 and 4 only.
 
     Returns:
         `ImageData` of float16 images, contrast included; `preprocessing` does the same to uint8.
@@ -47,7 +51,9 @@ def mnist_large_scale(
                 "`frame` and `train_frame` must be 112, as in the official files. "
                 f"Received: frame={frame}, train_frame={train_frame}"
             )
-        return _official(directory, train_sizes, test_sizes, count, test_count)
+        return _official(
+            directory, train_sizes, test_sizes, count, test_count, check_test_split(test_split)
+        )
     return large_scale_data(
         NAME,
         load_digits(directory, source),
@@ -58,6 +64,7 @@ def mnist_large_scale(
         train_frame=train_frame,
         count=count,
         test_count=test_count,
+        test_split=test_split,
     )
 
 
@@ -67,10 +74,11 @@ def _official(
     test_sizes: Sequence[float],
     count: int | None,
     test_count: int | None,
+    test_split: str,
 ) -> ImageData:
     directory = require_directory(directory, "the official MNIST Large Scale files")
     for size in test_sizes:
-        official_file(directory, "test", size)  # missed now, not after the training
+        official_file(directory, test_split, size)  # missed now, not after the training
 
     def load(split: str, size: float, count: int | None) -> LabelledImages:
         return load_official_large_scale(directory, split, size, count=count)
@@ -79,7 +87,7 @@ def _official(
         name=NAME,
         train=concatenate([load("train", size, count) for size in train_sizes]),
         validation=load("validation", train_sizes[0], VALIDATION_IMAGES),
-        test=lambda size: load("test", size, test_count),
+        test=lambda size: load(test_split, size, test_count),
         test_sizes=tuple(test_sizes),
         class_names=CLASS_NAMES,
         preprocessing=ArctanContrast(),
