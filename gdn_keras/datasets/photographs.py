@@ -10,6 +10,7 @@ from gdn_keras.datasets.transform import rescale_images
 
 # What a pixel integrates over, about: the standard deviation of its blur, in pixels.
 _PIXEL_BLUR = 0.5
+_CHUNK = 1000  # photographs that are floats at a time
 
 
 class FramedPictures(LazyImages):
@@ -90,7 +91,10 @@ def rescale_photographs(
         uint8 `[n, frame, frame, channels]`.
     """
     smoothing = _PIXEL_BLUR * math.sqrt(1 / size**2 - 1) if size < 1 else 0.0
-    rescaled = rescale_images(
-        images, size, (frame, frame), smoothing=smoothing, boundary=boundary, contrast=None
-    )
-    return np.clip(np.rint(rescaled), 0, 255).astype("uint8")
+    options = {"smoothing": smoothing, "boundary": boundary, "contrast": None}
+    result = np.empty((len(images), frame, frame, images.shape[3]), "uint8")
+    for start in range(0, len(images), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        rescaled = rescale_images(images[part], size, (frame, frame), **options)
+        result[part] = np.clip(np.rint(rescaled, out=rescaled), 0, 255)
+    return result
