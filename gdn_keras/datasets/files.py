@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,11 @@ def read_picture(file: Path, *, colour: bool, resize: int | None = None) -> np.n
     Raises:
         ValueError: If the file is damaged or no picture.
     """
-    from PIL import Image, ImageOps
-
+    pillow = import_pillow()
     with open_picture(file) as picture:
-        picture = ImageOps.exif_transpose(picture)
+        picture = pillow.ImageOps.exif_transpose(picture)
         if picture.mode.startswith("I"):
-            picture = Image.fromarray((np.asarray(picture) >> 8).astype("uint8"))
+            picture = pillow.Image.fromarray((np.asarray(picture) >> 8).astype("uint8"))
         picture = picture.convert("RGB" if colour else "L")
         if resize is not None:
             factor = resize / max(picture.size)
@@ -49,14 +49,21 @@ def read_picture(file: Path, *, colour: bool, resize: int | None = None) -> np.n
 @contextlib.contextmanager
 def open_picture(file: Path) -> Iterator[Any]:
     """A Pillow image of which the header has been read; errors name the file."""
+    image = import_pillow().Image
     try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError("Reading pictures needs Pillow: pip install gdn_keras[data]") from error
-    try:
-        with Image.open(file) as picture:
+        with image.open(file) as picture:
             yield picture
     except FileNotFoundError:
         raise
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except (OSError, SyntaxError, ValueError, image.DecompressionBombError) as error:
         raise ValueError(f"{file} is not a picture that can be read: {error}") from error
+
+
+def import_pillow() -> ModuleType:
+    """PIL with the parts of it that are used here."""
+    try:
+        import PIL.Image
+        import PIL.ImageOps
+    except ImportError as error:
+        raise ImportError("Reading pictures needs Pillow: pip install gdn_keras[data]") from error
+    return PIL

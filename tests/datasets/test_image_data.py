@@ -6,6 +6,7 @@ import pytest
 from gdn_keras.datasets import (
     ImageData,
     LabelledImages,
+    catalogue,
     dataset_names,
     load_dataset,
     register_dataset,
@@ -83,6 +84,18 @@ def test_a_data_set_of_the_users_own(loaders, tmp_path):
 
     assert "dots" in dataset_names()
     assert load_dataset("dots", "here", size_name="metres").size_name == "metres in here"
+
+
+def test_a_file_in_the_catalogue_is_a_data_set(loaders, tmp_path, monkeypatch):
+    (tmp_path / "dots_in_a_file.py").write_text(
+        "from gdn_keras.datasets import register_dataset\n"
+        "@register_dataset('dots_in_a_file')\n"
+        "def load(directory=None, **options):\n"
+        "    return options\n"
+    )
+    monkeypatch.setattr(catalogue, "__path__", [*catalogue.__path__, str(tmp_path)])
+    assert "dots_in_a_file" in dataset_names()
+    assert load_dataset("dots_in_a_file", frame=5) == {"frame": 5}
 
 
 def test_a_name_is_given_once(loaders):
