@@ -5,7 +5,8 @@ import importlib.resources
 import io
 import urllib.error
 import urllib.request
-from typing import NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -69,7 +70,7 @@ def load_mnist_tfds(data_dir: str | None = None) -> Digits:
     return Digits(*_in_original_order(builder, "train"), *_in_original_order(builder, "test"))
 
 
-def import_tfds(purpose: str):
+def import_tfds(purpose: str) -> ModuleType:
     try:
         import tensorflow_datasets as tfds
     except ImportError as error:
@@ -92,7 +93,7 @@ def require_reachable(url: str, situation: str, timeout: float = 5.0) -> None:
         ) from error
 
 
-def _in_original_order(builder, split: str) -> tuple[np.ndarray, np.ndarray]:
+def _in_original_order(builder: Any, split: str) -> tuple[np.ndarray, np.ndarray]:
     """TFDS sorts its examples by a hash of their index, salted with the name of the split."""
     from tensorflow_datasets.core import hashing
 

@@ -4,7 +4,8 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -85,7 +86,9 @@ def load_large_scale(
     return LabelledImages(images, labels)
 
 
-def _build(file, shape, digits, size, verbose) -> None:
+def _build(
+    file: Path, shape: tuple[int, ...], digits: np.ndarray, size: float, verbose: bool
+) -> None:
     chunks = (chunk for _, chunk in _chunks(digits, size, shape[1:3]))
     if verbose:
         megabytes = np.prod(shape) * np.dtype(DTYPE).itemsize / 1e6
@@ -97,20 +100,22 @@ def _build(file, shape, digits, size, verbose) -> None:
     write_array(file, shape, DTYPE, chunks)
 
 
-def _chunks(digits, size, output_shape):
+def _chunks(
+    digits: np.ndarray, size: float, output_shape: tuple[int, int]
+) -> Iterator[tuple[int, np.ndarray]]:
     for start in range(0, len(digits), _CHUNK):
         chunk = rescale_images(digits[start : start + _CHUNK], size, output_shape)
         yield start, chunk[..., None].astype(DTYPE)
 
 
-def _is_intact(images, digits, size) -> bool:
+def _is_intact(images: np.ndarray, digits: np.ndarray, size: float) -> bool:
     """Makes the first and the last image again: a file cut short and filled with zeros is found."""
     ends = [0, len(digits) - 1]
     fresh = rescale_images(digits[ends], size, images.shape[1:3])[..., None]
     return bool(np.allclose(images[ends], fresh, rtol=0, atol=1e-3))
 
 
-def _fingerprint(digits, size, output_shape) -> str:
+def _fingerprint(digits: np.ndarray, size: float, output_shape: tuple[int, int]) -> str:
     facts = {
         "recipe": RECIPE,
         "dtype": DTYPE,

@@ -15,7 +15,7 @@ class LazyImages(abc.ABC):
         dtype: Of the pixels.
     """
 
-    def __init__(self, shape: Sequence[int], dtype: Any):
+    def __init__(self, shape: Sequence[int], dtype: Any) -> None:
         self.shape = tuple(shape)
         self.dtype = np.dtype(dtype)
         self.ndim = len(self.shape)
@@ -38,7 +38,7 @@ class LazyImages(abc.ABC):
 class ConcatenatedImages(LazyImages):
     """Arrays of images of one shape, one after the other."""
 
-    def __init__(self, arrays: Sequence[Any]):
+    def __init__(self, arrays: Sequence[Any]) -> None:
         self._arrays = arrays
         self._ends = np.cumsum([len(array) for array in arrays])
         super().__init__((int(self._ends[-1]), *arrays[0].shape[1:]), arrays[0].dtype)

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from gdn_keras.datasets.lazy_images import LazyImages
 from gdn_keras.datasets.selection import checked_count
 from gdn_keras.datasets.transform import TRAIN_SIZES
 from gdn_keras.scale_space.validation import check_positive
+
+if TYPE_CHECKING:
+    import h5py
 
 _KEYS = {"train": "train", "validation": "val", "test": "test"}
 
@@ -81,7 +85,7 @@ def official_file(directory: str | os.PathLike, split: str, size: float) -> Path
 class _Images(LazyImages):
     """The first `count` images of an HDF5 dataset."""
 
-    def __init__(self, dataset, count: int):
+    def __init__(self, dataset: "h5py.Dataset", count: int) -> None:
         super().__init__((count, *dataset.shape[1:]), dataset.dtype)
         self._dataset = dataset
 
@@ -93,7 +97,7 @@ class _Images(LazyImages):
         return self._dataset[ascending][place]
 
 
-def _read(content, file: Path, key: str):
+def _read(content: "h5py.File", file: Path, key: str) -> tuple["h5py.Dataset", np.ndarray]:
     missing = [name for name in (f"x_{key}", f"y_{key}") if name not in content]
     if missing:
         raise ValueError(
@@ -108,6 +112,6 @@ def _read(content, file: Path, key: str):
     return images, np.asarray(labels).ravel().astype("uint8")
 
 
-def _first(images, labels, count: int | None) -> LabelledImages:
+def _first(images: "h5py.Dataset", labels: np.ndarray, count: int | None) -> LabelledImages:
     count = checked_count(count, len(labels))
     return LabelledImages(_Images(images, count), labels[:count])

@@ -28,7 +28,7 @@ class FramedPictures(LazyImages):
         pictures: Sequence[np.ndarray],
         frame: int,
         centres: Sequence[tuple[float, float]] | None = None,
-    ):
+    ) -> None:
         super().__init__((len(pictures), frame, frame, pictures[0].shape[2]), pictures[0].dtype)
         self._pictures = pictures
         self._centres = centres or [None] * len(pictures)
@@ -43,7 +43,7 @@ class FramedPictures(LazyImages):
 class RescaledPictures(LazyImages):
     """Pictures of one size, rescaled into frames as they are read; see `rescale_photographs`."""
 
-    def __init__(self, pictures: np.ndarray, size: float, frame: int):
+    def __init__(self, pictures: np.ndarray, size: float, frame: int) -> None:
         super().__init__((len(pictures), frame, frame, pictures.shape[3]), "uint8")
         self._pictures = pictures
         self._size = size

@@ -66,7 +66,7 @@ class PixelScaling(PixelPreprocessing):
             are, in the layer's compute dtype.
     """
 
-    def __init__(self, low: float = -1.0, high: float = 1.0, **kwargs: Any):
+    def __init__(self, low: float = -1.0, high: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not low < high:
             raise ValueError(f"`low` must be less than `high`. Received: low={low}, high={high}")

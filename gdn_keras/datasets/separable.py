@@ -10,7 +10,13 @@ _SCRATCH_BYTES = 1 << 20  # stay in the processor's cache from one pass to the n
 _BLAS_THREADS_FROM = 1 << 18  # multiplications, in OpenBLAS
 
 
-def rescale_into(result, planes, vertical, horizontal, contrast) -> None:
+def rescale_into(
+    result: np.ndarray,
+    planes: np.ndarray,
+    vertical: np.ndarray,
+    horizontal: np.ndarray,
+    contrast: str | None,
+) -> None:
     """Writes the rescaled `planes` `[n, channels, h, w]` into `result`, a cacheful at a time."""
     rows, columns = _nonzero_rows(vertical), _nonzero_rows(horizontal)
     vertical = np.ascontiguousarray(vertical[rows], "float32")
@@ -37,7 +43,7 @@ def rescale_into(result, planes, vertical, horizontal, contrast) -> None:
             target[...] = images
 
 
-def _product(left, right, out) -> None:
+def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
     """`out[:] = left @ right` in pieces for which BLAS starts no threads: they would fight ours."""
     step = max(1, _BLAS_THREADS_FROM // math.prod(right.shape[-2:]))
     for start in range(0, left.shape[-2], step):

@@ -7,13 +7,16 @@ are `Y = A X Bᵀ`, with `A` and `B` from `resampling_matrix`: two matrix produc
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gdn_keras.datasets.contrast import arctan_contrast
 from gdn_keras.datasets.resampling import check_resampling, resampling_matrix
 from gdn_keras.datasets.separable import rescale_into
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 TRAIN_SIZES = (1, 2, 4)
 TEST_SIZES = tuple(2.0 ** (k / 4) for k in range(-4, 13))
@@ -132,7 +135,7 @@ def rescale_map(
     _checked_contrast(contrast)
     check_resampling(size, smoothing, boundary)  # here, not inside tf.data
 
-    def rescale(images):
+    def rescale(images: "tf.Tensor") -> "tf.Tensor":
         images = tf.cast(images if images.shape.rank == 4 else images[..., None], "float32")
         vertical, horizontal = (
             tf.constant(resampling_matrix(length, output, size, smoothing, boundary), "float32")
