@@ -1,5 +1,8 @@
 """Gaussian derivative networks: scale-covariant and scale-invariant networks for Keras 3."""
 
+from gdn_keras import startup
+
+# isort: split
 from gdn_keras import analysis, datasets, export, layers, models, presets, scale_space, training
 from gdn_keras.models import from_preset
 from gdn_keras.version import __version__
@@ -14,5 +17,6 @@ __all__ = [
     "models",
     "presets",
     "scale_space",
+    "startup",
     "training",
 ]

@@ -154,7 +154,7 @@ def _image_pairs(model, factor, images, scales):
             f"`images` must have shape [n, {height}, {width}, {channels}]. "
             f"Received: images of shape {images.shape}"
         )
-    options = {"smoothing": 0, "boundary": "mirror", "contrast": None}
+    options = {"smoothing": 0, "boundary": "symmetric", "contrast": None}
     return images, rescale_images(images, factor, frame, **options)
 
 

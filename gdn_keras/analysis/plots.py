@@ -1,11 +1,13 @@
-"""Pictures of a run, made for print."""
+"""Pictures of what a network does, made for print."""
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from gdn_keras.datasets.pictures import _pyplot
+from gdn_keras.datasets.pictures import import_pyplot
 
 _STYLE = {
     "font.size": 9,
@@ -15,32 +17,36 @@ _STYLE = {
     "savefig.dpi": 200,
     "figure.constrained_layout.use": True,
 }
-_COLOURS = ("#0b5394", "#cc4125", "#6aa84f", "#8e7cc3", "#bf9000", "#45818e")
-_MARKERS = ("o", "s", "^", "D", "v", "P")
+COLOURS = ("#0b5394", "#cc4125", "#6aa84f", "#8e7cc3", "#bf9000", "#45818e")
+MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def draw_generalization(
     curves: Mapping[str, Mapping[float, float]],
     path: str | os.PathLike,
     training_sizes: Sequence[float] = (),
+    size_name: str = "size",
 ) -> None:
-    """Accuracy over test size, whole and from 90 % on, training sizes marked.
+    """Accuracy over test size, whole and the upper part, training sizes marked.
 
     Args:
         curves: For each network's name, `{size: accuracy}`, as from `accuracy_by_size`.
         path: File to write; its ending tells the format.
         training_sizes: Marked by vertical lines.
+        size_name: What a size is, below the axis.
     """
-    with _figure(path, 1, 2, (7.2, 3.0)) as (figure, axes):
-        for axis, lowest in zip(axes[0], (0, 90), strict=True):
+    best = max(accuracy for curve in curves.values() for accuracy in curve.values())
+    upper = 90 if best > 0.9 else max(0, 10 * int(10 * best) - 20)
+    with figure_file(path, 1, 2, (7.2, 3.0)) as (figure, axes):
+        for axis, lowest in zip(axes[0], (0, upper), strict=True):
             for k, (name, curve) in enumerate(curves.items()):
                 sizes = sorted(curve)
                 accuracies = [100 * curve[size] for size in sizes]
                 axis.plot(
                     np.log2(sizes),
                     accuracies,
-                    marker=_MARKERS[k % len(_MARKERS)],
-                    color=_COLOURS[k % len(_COLOURS)],
+                    marker=MARKERS[k % len(MARKERS)],
+                    color=COLOURS[k % len(COLOURS)],
                     markersize=3.5,
                     linewidth=1.4,
                     label=name,
@@ -51,9 +57,10 @@ def draw_generalization(
             axis.set_ylim(lowest, 100 + (100 - lowest) / 50)
             axis.grid(axis="y", color="0.9", linewidth=0.6)
             axis.set_axisbelow(True)
-            _size_axis(axis, sorted({size for curve in curves.values() for size in curve}))
+            sizes = {size for curve in curves.values() for size in curve}
+            _size_axis(axis, sorted(sizes), size_name)
         axes[0, 0].set_ylabel("accuracy (%)")
-        axes[0, 1].set_title("from 90 %", fontsize=9)
+        axes[0, 1].set_title(f"from {upper} %", fontsize=9)
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 3))
 
@@ -64,6 +71,7 @@ def draw_selection(
     counts: Sequence[Sequence[float]],
     path: str | os.PathLike,
     training_sizes: Sequence[float] = (),
+    size_name: str = "size",
 ) -> None:
     """Scale-selection histograms: the share of images won by each scale channel, for each size.
 
@@ -73,10 +81,11 @@ def draw_selection(
         counts: For each size, images won by each channel.
         path: File to write.
         training_sizes: Marked by vertical lines.
+        size_name: What a size is, below the axis.
     """
     shares = np.asarray(counts, float).T
     shares = shares / shares.sum(axis=0)
-    with _figure(path, 1, 1, (4.6, 3.2)) as (figure, axes):
+    with figure_file(path, 1, 1, (4.6, 3.2)) as (figure, axes):
         axis = axes[0, 0]
         x, y = _edges(np.log2(sizes)), np.arange(len(scales) + 1) - 0.5
         mesh = axis.pcolormesh(x, y, shares, cmap="Greys", vmin=0, vmax=1, rasterized=True)
@@ -84,16 +93,30 @@ def draw_selection(
             axis.axvline(np.log2(size), color="#cc4125", linestyle="--", linewidth=1)
         axis.set_yticks(range(len(scales)), [f"{scale:.3g}" for scale in scales])
         axis.set_ylabel("selected scale channel, $\\sigma_0$")
-        _size_axis(axis, sizes)
+        _size_axis(axis, sizes, size_name)
         axis.spines[["top", "right"]].set_visible(True)
         figure.colorbar(mesh, ax=axis, label="share of the images")
 
 
-def draw_confusion(confusion: np.ndarray, size: float, path: str | os.PathLike) -> None:
-    """Which class was taken for which, at one size; the mistakes shaded."""
+def draw_confusion(
+    confusion: np.ndarray,
+    path: str | os.PathLike,
+    class_names: Sequence[str] | None = None,
+    size: float | None = None,
+) -> None:
+    """Which class was taken for which; the mistakes shaded.
+
+    Args:
+        confusion: Counts [true class, predicted class].
+        path: File to write.
+        class_names: What the classes are called; their numbers by default.
+        size: The test size, for the title.
+    """
     confusion = np.asarray(confusion)
+    names = list(class_names or range(len(confusion)))
     mistakes = confusion * (1 - np.eye(len(confusion), dtype=int))
-    with _figure(path, 1, 1, (3.6, 3.5)) as (_, axes):
+    side = max(3.6, 0.3 * len(confusion))
+    with figure_file(path, 1, 1, (side, side - 0.1)) as (_, axes):
         axis = axes[0, 0]
         shown = np.ma.masked_equal(mistakes, 0)
         axis.imshow(shown, cmap="Reds", vmin=0, vmax=max(2, 1.5 * mistakes.max()))
@@ -102,12 +125,14 @@ def draw_confusion(confusion: np.ndarray, size: float, path: str | os.PathLike) 
                 colour = "0.45" if true == predicted else "black"
                 text = str(confusion[true, predicted])
                 axis.text(predicted, true, text, ha="center", va="center", fontsize=7, color=colour)
-        axis.set_xticks(range(len(confusion)))
-        axis.set_yticks(range(len(confusion)))
+        steep = max(len(str(name)) for name in names) > 2
+        axis.set_xticks(range(len(names)), names, rotation=90 if steep else 0)
+        axis.set_yticks(range(len(names)), names)
         axis.set_xlabel("predicted")
         axis.set_ylabel("true class")
         accuracy = np.trace(confusion) / max(1, confusion.sum())
-        axis.set_title(f"test size {size:.3g}: {accuracy:.2%} right", fontsize=9)
+        at = "" if size is None else f"test size {size:.3g}: "
+        axis.set_title(f"{at}{accuracy:.2%} right", fontsize=9)
         axis.spines[["top", "right"]].set_visible(True)
 
 
@@ -121,7 +146,7 @@ def draw_receptive_fields(layers: Mapping[str, np.ndarray], path: str | os.PathL
     columns = 12
     rows = [-(-len(fields) // columns) for fields in layers.values()]
     titles = 0.28 * len(rows)
-    plt = _pyplot()
+    plt = import_pyplot()
     with plt.rc_context({**_STYLE, "figure.constrained_layout.use": False}):
         height = 0.6 * sum(rows) + titles
         figure = plt.figure(figsize=(7.2, height))
@@ -149,12 +174,12 @@ def _trimmed(fields: np.ndarray) -> np.ndarray:
     return fields[:, used[0] : used[-1] + 1, used[0] : used[-1] + 1] if len(used) else fields
 
 
-def _size_axis(axis, sizes: Sequence[float]) -> None:
+def _size_axis(axis: Any, sizes: Sequence[float], size_name: str) -> None:
     """Ticks at the powers of two, named as sizes."""
     low, high = np.log2(min(sizes)), np.log2(max(sizes))
     ticks = np.arange(np.ceil(low - 1e-9), np.floor(high + 1e-9) + 1)
     axis.set_xticks(ticks, [f"{2.0**t:g}" if t >= 0 else f"1/{2 ** int(-t)}" for t in ticks])
-    axis.set_xlabel("test size")
+    axis.set_xlabel(f"test {size_name}")
 
 
 def _edges(centres: np.ndarray) -> np.ndarray:
@@ -165,21 +190,16 @@ def _edges(centres: np.ndarray) -> np.ndarray:
     return np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
 
 
-class _figure:
-    """`with _figure(path, rows, columns, size) as (figure, axes)`: styled, then saved."""
-
-    def __init__(self, path, rows, columns, size):
-        self._path, self._shape, self._size = path, (rows, columns), size
-
-    def __enter__(self):
-        self._plt = _pyplot()
-        self._context = self._plt.rc_context(_STYLE)
-        self._context.__enter__()
-        self._drawn, axes = self._plt.subplots(*self._shape, figsize=self._size, squeeze=False)
-        return self._drawn, axes
-
-    def __exit__(self, kind, *rest):
-        if kind is None:
-            self._drawn.savefig(self._path)
-        self._plt.close(self._drawn)
-        return self._context.__exit__(kind, *rest)
+@contextlib.contextmanager
+def figure_file(
+    path: str | os.PathLike, rows: int, columns: int, size: tuple[float, float]
+) -> Iterator[tuple[Any, np.ndarray]]:
+    """A styled figure and its axes [rows, columns], saved in the end."""
+    plt = import_pyplot()
+    with plt.rc_context(_STYLE):
+        figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False)
+        try:
+            yield figure, axes
+            figure.savefig(path)
+        finally:
+            plt.close(figure)

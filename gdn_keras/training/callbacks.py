@@ -3,12 +3,12 @@
 import csv
 import io
 import math
-import sys
 import time
 from pathlib import Path
 
 import keras
 
+from gdn_keras.reporting import Reporter
 from gdn_keras.training.run_folder import (
     BEST,
     HISTORY,
@@ -37,11 +37,13 @@ class Checkpoints(keras.callbacks.Callback):
     Args:
         folder: The folder of the run.
         steps: Steps in an epoch.
+        reporter: Told of a damaged checkpoint.
     """
 
-    def __init__(self, folder: Path, steps: int):
+    def __init__(self, folder: Path, steps: int, reporter: Reporter | None = None):
         super().__init__()
         self.folder, self.steps = folder, steps
+        self.reporter = reporter or Reporter()
         self.rows: list[dict[str, float]] = []
         self.kept: dict[str, float] | None = None  # the row of last.keras
 
@@ -61,7 +63,7 @@ class Checkpoints(keras.callbacks.Callback):
                 "copy of it back, or remove it to begin anew."
             )
         if file != files[0]:
-            print(f"{files[0]} is damaged; {file} takes its place.", flush=True)
+            self.reporter.line(f"{files[0]} is damaged; {file} takes its place.")
         if not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
         model.load_weights(file)
@@ -72,7 +74,7 @@ class Checkpoints(keras.callbacks.Callback):
         self.kept = self.rows[-1] if self.rows else None
         return epochs
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         row = {"epoch": epoch + 1, **{name: float(value) for name, value in (logs or {}).items()}}
         row["learning_rate"] = float(self.model.optimizer.learning_rate)
         earlier = [r["val_accuracy"] for r in self.rows]
@@ -87,51 +89,50 @@ class Checkpoints(keras.callbacks.Callback):
 class StopWhenNotFinite(keras.callbacks.Callback):
     """Ends the training with `NonFiniteLoss` before a checkpoint could keep broken weights."""
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         if batch % _CHECK_EVERY == 0:
             self._check(float(logs["loss"]))
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         self._check(float(logs["loss"]))
 
-    def _check(self, loss: float):
+    def _check(self, loss: float) -> None:
         if not math.isfinite(loss):
             raise NonFiniteLoss(f"the loss became {loss}")
 
 
-class Progress(keras.callbacks.Callback):
+class ProgressLine(keras.callbacks.Callback):
     """One line for the whole training, with the time that is left; a line an epoch in a log file.
 
     Args:
         epochs: Epochs in all.
         steps: Steps in an epoch.
-        stream: Where to write; standard output by default.
+        reporter: What shows it.
     """
 
-    def __init__(self, epochs: int, steps: int, stream=None):
+    def __init__(self, epochs: int, steps: int, reporter: Reporter | None = None):
         super().__init__()
         self.epochs, self.steps = epochs, steps
-        self.stream = stream or sys.stdout
+        self.reporter = reporter or Reporter()
         self._began, self._shown = None, -math.inf
         self._done = self._done_before = 0
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self._done = epoch * self.steps
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         self._done += 1
         now = time.monotonic()
         if self._began is None:
             # The first step holds the tracing of the network, which will not come again.
             self._began, self._done_before = now, self._done
-        if self.stream.isatty() and now - self._shown > 0.5:
+        if now - self._shown > 0.5:
             self._shown = now
-            self._write("\r" + self._line(float(logs["loss"])))
+            self.reporter.update(self._line(float(logs["loss"])))
 
-    def on_epoch_end(self, epoch, logs=None):
-        line = self._line(float(logs["loss"])) + f"  validation {logs['val_accuracy']:.2%}"
-        start = "\r" if self.stream.isatty() else ""
-        self._write(f"{start}{line}\n")
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        line = self._line(float(logs["loss"]))
+        self.reporter.line(f"{line}  validation {logs['val_accuracy']:.2%}")
 
     def _line(self, loss: float) -> str:
         share = self._done / (self.steps * self.epochs)
@@ -147,14 +148,15 @@ class Progress(keras.callbacks.Callback):
         if not steps:
             return "ETA --:--"
         pace = (time.monotonic() - self._began) / steps
-        seconds = round(pace * (self.steps * self.epochs - self._done))
-        hours, minutes = divmod(seconds // 60, 60)
-        clock = f"{minutes:02d}:{seconds % 60:02d}"
-        return f"ETA {hours}:{clock}" if hours else f"ETA {clock}"
+        seconds = pace * (self.steps * self.epochs - self._done)
+        return f"ETA {clock(seconds)}"
 
-    def _write(self, text: str):
-        self.stream.write(text)
-        self.stream.flush()
+
+def clock(seconds: float) -> str:
+    """A time as hours, minutes and seconds."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes:02d}:{seconds:02d}"
 
 
 def write_history(folder: Path, rows: list[dict[str, float]]) -> None:

@@ -1,143 +1,66 @@
-"""The images of a run, as its settings ask for them."""
+"""What a run has to know of its images."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+import zlib
+from collections.abc import Callable
+from typing import Any
 
+import keras
 import numpy as np
 
-from gdn_keras.datasets import (
-    Digits,
-    LargeScale,
-    load_embedded_digits,
-    load_large_scale,
-    load_mnist_directory,
-    load_mnist_tfds,
-    load_official_large_scale,
-)
-from gdn_keras.datasets.large_scale import select_split
-from gdn_keras.training.settings import Settings
+from gdn_keras.datasets import ImageData, LabelledImages
 
-_VALIDATION_IMAGES = 2000  # at most, so that watching a long training costs little of its time
+_LOOKED_AT = 16
 
 
-class RunData(NamedTuple):
-    """Training and validation images, and a function from a size to test images."""
-
-    train: LargeScale
-    validation: LargeScale
-    test: Callable[[float], LargeScale]
+def images_at(data: ImageData, size: float | None) -> LabelledImages:
+    """Test images of one size; of data without sizes, which have none, the validation images."""
+    return data.validation if size is None else data.test(size)
 
 
-def load_data(settings: Settings) -> RunData:
-    """The images of a run. Training images are kept in the cache of `load_large_scale`."""
-    if settings.data == "official":
-        return _official(settings)
-    digits = load_digits(settings)
-    if settings.images == "mnist":
-        return _original(settings, digits)
-    train = [
-        load_large_scale(
-            "train",
-            size,
-            source=digits,
-            count=settings.digits,
-            output_shape=(settings.training_frame,) * 2,
-        )
-        for size in settings.train_sizes
-    ]
-    held_out = min(_VALIDATION_IMAGES, len(select_split(digits, "validation")[1]))
-    validation = load_large_scale(
-        "validation",
-        settings.train_sizes[0],
-        source=digits,
-        count=held_out,
-        output_shape=(settings.training_frame,) * 2,
-        cache=False,
-    )
-    test = large_scale_loader(digits, settings.test_digits, settings.frame)
-    return RunData(concatenate(train), validation, test)
+def sizes_of(data: ImageData) -> tuple[float | None, ...]:
+    """The sizes to test at, in increasing order; `None` for data without sizes."""
+    return tuple(sorted(data.test_sizes)) or (None,)
 
 
-def load_digits(settings: Settings) -> Digits:
-    """The digits that the images of a run are made from."""
-    if settings.data == "mnist":
-        return load_mnist_directory(settings.data_dir)
-    if settings.data == "tfds":
-        return load_mnist_tfds(settings.data_dir)
-    return load_embedded_digits()
+def image_shape(data: ImageData) -> tuple[int, int, int]:
+    """Height, width and channels of test images, which a finished network is for."""
+    return tuple(images_at(data, sizes_of(data)[0]).images.shape[1:])
 
 
-def large_scale_loader(
-    source: Digits | None = None, count: int | None = None, frame: int = 112, split: str = "test"
-) -> Callable[[float], LargeScale]:
-    """A function from a size to images of that size and labels, for `evaluate_by_size`.
+def describe_data(data: ImageData) -> dict[str, Any]:
+    """The data as plain values, by which a run knows them again."""
+    images = data.train.images
+    index = np.unique(np.linspace(0, len(data.train.labels) - 1, _LOOKED_AT).astype(int))
+    checksum = zlib.crc32(np.ascontiguousarray(images[index]).tobytes())
+    return {
+        "data": data.name,
+        "class_names": list(data.class_names),
+        "training_images": len(data.train.labels),
+        "training_frame": list(images.shape[1:]),
+        "training_checksum": zlib.crc32(data.train.labels.tobytes(), checksum),
+        "train_sizes": list(data.train_sizes),
+        "test_sizes": list(data.test_sizes),
+        "test_images": len(images_at(data, sizes_of(data)[0]).labels),
+    }
 
-    Images are made when they are asked for and kept nowhere: that takes a hundredth of the time
-    that a network needs for them.
 
-    Args:
-        source: The digits; those in the package if `None`.
-        count: How many of them, from the first on; all if `None`.
-        frame: Height and width of the images.
-        split: "test", "train" or "validation".
+def pixel_transform(data: ImageData) -> Callable[[Any], Any] | None:
+    """What prepares a batch of raw pixels in a pipeline; `None` where they are prepared already.
+
+    In training this comes before the augmentation, after which pixels are no whole numbers.
     """
-    select_split(source or load_embedded_digits(), split, count)  # complains now, not in an hour
-    return lambda size: load_large_scale(
-        split, size, source=source, count=count, output_shape=(frame, frame), cache=False
-    )
+    layer = data.preprocessing
+    if layer is None or np.dtype(data.train.images.dtype).kind == "f":
+        return None
+    if keras.backend.backend() == "tensorflow":
+        return layer
+    import tensorflow as tf
 
+    def prepare(images: np.ndarray) -> np.ndarray:
+        return keras.ops.convert_to_numpy(layer(images)).astype("float32")
 
-def _official(settings: Settings) -> RunData:
-    def load(split, size, count=None):
-        return load_official_large_scale(settings.data_dir, split, size, count=count)
+    def transform(images: Any) -> Any:  # layers of other backends do not run in tf.data
+        prepared = tf.numpy_function(prepare, [images], tf.float32, stateful=False)
+        return tf.ensure_shape(prepared, images.shape)
 
-    for size in settings.test_sizes:  # a missing file should be missed before the training
-        load("test", size, settings.test_digits)
-    return RunData(
-        concatenate([load("train", size, settings.digits) for size in settings.train_sizes]),
-        load("validation", settings.train_sizes[0], _VALIDATION_IMAGES),
-        lambda size: load("test", size, settings.test_digits),
-    )
-
-
-def _original(settings: Settings, digits: Digits) -> RunData:
-    """The digits as they are, with values in [0, 1]."""
-
-    def load(split, count=None):
-        images, labels = select_split(digits, split, count)
-        return LargeScale(images[..., None].astype("float32") / 255, labels)
-
-    test = load("test", settings.test_digits)
-    return RunData(load("train", settings.digits), load("validation"), lambda size: test)
-
-
-def concatenate(parts: Sequence[LargeScale]) -> LargeScale:
-    """Several sets of images as one; those on disk stay there."""
-    if len(parts) == 1:
-        return parts[0]
-    return LargeScale(
-        _Concatenated([part.images for part in parts]),
-        np.concatenate([part.labels for part in parts]),
-    )
-
-
-class _Concatenated:
-    """Arrays of equal shape one after the other, indexed along the first axis by integers."""
-
-    def __init__(self, arrays: Sequence[np.ndarray]):
-        self._arrays = arrays
-        self._ends = np.cumsum([len(a) for a in arrays])
-        self.shape = (int(self._ends[-1]), *arrays[0].shape[1:])
-        self.dtype = arrays[0].dtype
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, index: np.ndarray) -> np.ndarray:
-        index = np.arange(len(self))[index]
-        which = np.searchsorted(self._ends, index, side="right")
-        result = np.empty((len(index), *self.shape[1:]), self.dtype)
-        for k, array in enumerate(self._arrays):
-            start = self._ends[k] - len(array)
-            result[which == k] = array[index[which == k] - start]
-        return result
+    return transform

@@ -5,22 +5,25 @@ On TensorFlow, `tf.distribute.MirroredStrategy` takes the devices of one machine
 each machine or each device. Every device gets an equal share of every batch, batch statistics and
 gradients are those of the whole batch, and so are the weights that come out.
 
-The first process alone reads and writes the folder of the run.
+The first process's folder is the run's; the others keep what they write to themselves.
 """
 
 import contextlib
 import os
 import sys
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 
-from gdn_keras.training.settings import Settings
+from gdn_keras.training.recipe import Recipe
 
 
-def join(address: str | None = None, processes: int | None = None, process: int | None = None):
+def join(
+    address: str | None = None, processes: int | None = None, process: int | None = None
+) -> None:
     """Makes this process one of several that train together, before JAX computes anything.
 
     Args:
@@ -66,12 +69,12 @@ def leave() -> None:
 
 
 def abandon(code: int) -> int:
-    """Ends this process with `code` where there are others, for which it would wait otherwise.
+    """Ends a failed process at once where there are others, for which it would wait otherwise.
 
     Returns:
-        `code`, where there are none.
+        `code`, where there are none or nothing failed.
     """
-    if process_count() > 1:
+    if code and process_count() > 1:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -89,7 +92,7 @@ def process_index() -> int:
 
 
 def is_first() -> bool:
-    """Whether this process reads and writes the folder of the run."""
+    """Whether the folder of this process is that of the run."""
     return process_index() == 0
 
 
@@ -111,13 +114,13 @@ def prepare_together(prepare: Callable[[], Sequence]) -> list:
     differing = fingerprints != fingerprints[0]
     if differing.any():
         raise ValueError(
-            "All processes of a run must be given the same flags. "
+            "All processes of a run must be given the same settings. "
             f"Received: others in process {differing.argmax()}"
         )
     return jobs
 
 
-def from_first(values):
+def agreed(values: Any) -> Any:
     """`values`, a tree of numbers and arrays, as the first process has them."""
     if process_count() == 1:
         return values
@@ -128,7 +131,7 @@ def from_first(values):
 
 def copy_state(source: keras.Model, target: keras.Model) -> None:
     """Weights and optimiser of `source` in the first process, to `target` in all of them."""
-    values = from_first([np.asarray(v) for v in _variables(source)])
+    values = agreed([np.asarray(v) for v in _variables(source)])
     _assign(target, values)
 
 
@@ -149,15 +152,15 @@ class OnCopy(keras.callbacks.Callback):
         for callback in callbacks:
             callback.set_model(copy)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         with _undistributed():
             _assign(self.copy, [np.asarray(v) for v in _variables(self.model)])
             for callback in self.callbacks:
                 callback.on_epoch_end(epoch, logs)
 
 
-def training_strategy(settings: Settings):
-    """All devices where the settings ask for it, else the default one.
+def training_strategy(recipe: Recipe) -> Any:
+    """All devices where the recipe asks for it, else the default one.
 
     Returns:
         An object with a `scope`.
@@ -165,40 +168,40 @@ def training_strategy(settings: Settings):
     if _backend() == "tensorflow":
         import tensorflow as tf
 
-        if not settings.distribute:
+        if not recipe.distribute:
             return tf.distribute.get_strategy()
         devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
         return tf.distribute.MirroredStrategy([device.name for device in devices])
-    if not settings.distribute:
+    if not recipe.distribute:
         return _OneDevice()
     return keras.distribution.DataParallel(auto_shard_dataset=False)
 
 
-def device_count(settings: Settings) -> int:
+def device_count(recipe: Recipe) -> int:
     """How many devices a batch is shared out over.
 
     Raises:
         ValueError: If it cannot be shared out evenly.
     """
-    if not settings.distribute:
+    if not recipe.distribute:
         return 1
     if _backend() not in ("tensorflow", "jax"):
         raise ValueError(
             "Several devices need Keras on TensorFlow or JAX. "
             f"Received: distribute=True, backend={_backend()!r}"
         )
-    strategy = training_strategy(settings)
+    strategy = training_strategy(recipe)
     on_jax = _backend() == "jax"
     devices = strategy.num_model_replicas if on_jax else strategy.num_replicas_in_sync
-    if settings.batch_size % devices:
+    if recipe.batch_size % devices:
         raise ValueError(
             f"`batch_size` must be a multiple of the number of devices, {devices}. "
-            f"Received: batch_size={settings.batch_size}"
+            f"Received: batch_size={recipe.batch_size}"
         )
     return devices
 
 
-def shared_out(batches, devices: int):
+def shared_out(batches: Any, devices: int) -> Any:
     """This process's share of each batch of a `tf.data.Dataset`, the same for every device.
 
     The last batch of an epoch may be smaller and not divide evenly. It is then filled up with its
@@ -210,7 +213,7 @@ def shared_out(batches, devices: int):
 
     process, processes = process_index(), process_count()
 
-    def share(*batch):
+    def share(*batch: Any) -> tuple:
         count = tf.shape(batch[0])[0]
         size = -(-count // devices) * devices // processes
         index = tf.range(process * size, (process + 1) * size) % count
@@ -235,13 +238,13 @@ def _from_all(values: Sequence[int]) -> np.ndarray:
     return np.asarray(multihost_utils.process_allgather(values))
 
 
-def _assign(model, values):
+def _assign(model: keras.Model, values: Sequence[np.ndarray]) -> None:
     for variable, value in zip(_variables(model), values, strict=True):
         variable.assign(np.asarray(value))
 
 
 @contextlib.contextmanager
-def _undistributed():
+def _undistributed() -> Iterator[None]:
     """Lets new variables be on one device."""
     before = keras.distribution.distribution()
     keras.distribution.set_distribution(None)
@@ -251,7 +254,7 @@ def _undistributed():
         keras.distribution.set_distribution(before)
 
 
-def _variables(model):
+def _variables(model: keras.Model) -> list:
     return [*model.variables, *model.optimizer.variables]
 
 

@@ -1,4 +1,4 @@
-"""The whole job: train, measure scale generalisation, export, draw and report, in one folder."""
+"""The whole job: train, test at all sizes, export, draw and report, in one folder."""
 
 import csv
 import io
@@ -6,19 +6,28 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 
-from gdn_keras.analysis.evaluation import SizeResult, evaluate_by_size
-from gdn_keras.analysis.selection import effective_training_scales, selection_slope
-from gdn_keras.models import parameter_counts
-from gdn_keras.training.data import RunData, load_data
-from gdn_keras.training.distribution import device_count, from_first, is_first
+from gdn_keras.analysis import (
+    SizeResult,
+    effective_training_scales,
+    evaluate_by_size,
+    selection_slope,
+)
+from gdn_keras.datasets import ImageData
+from gdn_keras.models import parameter_counts, retarget
+from gdn_keras.reporting import Reporter
+from gdn_keras.training.data import describe_data, image_shape, images_at, sizes_of
+from gdn_keras.training.distribution import agreed, device_count
 from gdn_keras.training.fitting import TrainingStopped, build_network, train_network
+from gdn_keras.training.recipe import Recipe
 from gdn_keras.training.report import write_report
 from gdn_keras.training.run_folder import (
     ACCURACY,
@@ -30,89 +39,103 @@ from gdn_keras.training.run_folder import (
     load_network,
     open_run,
     read_results,
+    save_model,
     write_text,
 )
-from gdn_keras.training.settings import Settings
 
-_IMAGES_FOR_EFFECTIVE_SCALES = 1000
+_IMAGES_FOR_SCALES = 1000
+_REFERENCE_IMAGES = 100
 
 _EXPORT = """
 import json, sys
-import keras
+import keras, numpy as np
 from gdn_keras.export import export_saved_model
 model, folder, options = json.loads(sys.argv[1])
+if "reference_file" in options:
+    options["reference_images"] = np.load(options.pop("reference_file"), allow_pickle=False)
 export_saved_model(keras.saving.load_model(model, compile=False), folder, **options)
 """
 
 
-class Job(NamedTuple):
+class TrainingJob(NamedTuple):
     """A run that is ready to start: nothing that a user could get wrong is left to check."""
 
-    settings: Settings
+    recipe: Recipe
+    data: ImageData
     folder: Path
-    data: RunData
     compare: dict[str, Path]
+    network: keras.Model
+    reporter: Reporter
 
     @property
     def finished(self) -> bool:
         """Whether the run was finished before."""
         return (self.folder / REPORT).exists()
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that the result depends on."""
+        return {**self.recipe.as_dict(), **describe_data(self.data)}
 
-def prepare(
-    settings: Settings,
+
+def prepare_training(
+    recipe: Recipe,
+    data: ImageData,
     folder: str | os.PathLike,
     compare: Mapping[str, str | os.PathLike] | None = None,
-) -> Job:
+    reporter: Reporter | None = None,
+) -> TrainingJob:
     """Checks everything that a run needs before the first step is taken.
 
     Args:
-        settings: What to train and to test.
+        recipe: What network to train, and how.
+        data: What to train and to test it on.
         folder: Where everything goes. A folder with a run of equal settings is taken up where that
             run was stopped.
         compare: Folders of other finished runs, by name; their curves are drawn beside this one's.
+        reporter: What the run speaks through; to standard output by default.
 
     Raises:
         ValueError, OSError, ImportError: With one sentence for the user.
     """
     compare = {name: Path(path).expanduser() for name, path in (compare or {}).items()}
-    for path in compare.values() if is_first() else ():
+    for path in compare.values():
         read_results(path)
-    device_count(settings)
-    build_network(settings)
-    data = load_data(settings)
-    folder = open_run(settings, folder) if is_first() else Path(folder)
-    return Job(settings, folder, data, compare)
+    device_count(recipe)
+    network = build_network(recipe, data)
+    job = TrainingJob(recipe, data, Path(folder), compare, network, reporter or Reporter())
+    return job._replace(folder=open_run(job.settings, folder))
 
 
-def train(job: Job) -> None:
+def train(job: TrainingJob) -> None:
     """The training of a job alone, which several processes do together."""
-    if not from_first(is_whole(job.folder / MODEL)):
-        train_network(job.settings, job.data, job.folder)
+    file = job.folder / MODEL
+    if not agreed(is_whole(file)):
+        trained = train_network(job.network, job.recipe, job.data, job.folder, job.reporter)
+        save_model(retarget(trained, image_shape(job.data), job.recipe.scales), file)
 
 
-def run(job: Job) -> dict:
+def run_training(job: TrainingJob) -> dict[str, Any]:
     """Does what is still to do of a job, and returns its results, as in accuracy.json.
 
     Example:
 
-    >>> settings = Settings(digits=1000, epochs=3)
-    >>> results = run(prepare(settings, "runs/quick"))  # doctest: +SKIP
+    >>> data = gdn_keras.datasets.load_dataset("mnist_large_scale", count=1000)  # doctest: +SKIP
+    >>> results = run_training(prepare_training(Recipe(epochs=3), data, "run"))  # doctest: +SKIP
 
     Raises:
         TrainingStopped: By Ctrl-C or a non-finite loss; the message says how to go on.
     """
-    folder, settings = job.folder, job.settings
-    if is_whole(folder / MODEL):
-        model = load_network(folder / MODEL)
-    else:
-        model = train_network(settings, job.data, folder)
+    folder = job.folder
+    if not is_whole(folder / MODEL):
+        train(job)
+    model = load_network(folder / MODEL)
     try:
         if not _has_results(folder):
             _evaluate(job, model)
         if not _has_export(folder, model):
-            _export(model, settings, folder / SAVED_MODEL)
-        write_report(folder, job.compare)
+            _export(job, model)
+        write_report(folder, job.compare, job.reporter)
     except KeyboardInterrupt:
         raise TrainingStopped(f"Stopped. {_how_to_go_on(folder)}", interrupted=True) from None
     except OSError as error:
@@ -140,19 +163,27 @@ def _has_export(folder: Path, model: keras.Model) -> bool:
     return (folder / SAVED_MODEL).exists() and is_export_of(model, folder / SAVED_MODEL)
 
 
-def _evaluate(job: Job, model: keras.Model) -> None:
-    settings = job.settings
+def _evaluate(job: TrainingJob, model: keras.Model) -> None:
     began = time.monotonic()
+
+    def say(result: SizeResult) -> None:
+        what = f"test size {result.size:<6.3g}" if result.size is not None else "validation"
+        job.reporter.line(f"{what} {result.accuracy:7.2%}")
+
     results = evaluate_by_size(
-        model, job.data.test, settings.test_sizes, settings.batch_size, report=_say
+        model,
+        lambda size: images_at(job.data, size),
+        sizes_of(job.data),
+        job.recipe.batch_size,
+        report=say,
     )
-    print(f"Tested in {time.monotonic() - began:.0f} s.", flush=True)
+    job.reporter.line(f"Tested in {time.monotonic() - began:.0f} s.")
     write_text(job.folder / ACCURACY, _as_csv(results))
     content = {
-        "settings": settings.as_dict(),
-        "training_images": len(job.data.train.labels),
+        "settings": job.settings,
+        "size_name": job.data.size_name,
         "parameters": parameter_counts(model),
-        "scales": list(settings.scales),
+        "scales": list(job.recipe.scales),
         **_selection(job, model, results),
         "sizes": [_as_dict(result) for result in results],
     }
@@ -160,51 +191,66 @@ def _evaluate(job: Job, model: keras.Model) -> None:
     write_text(job.folder / RESULTS, json.dumps(content, indent=1) + "\n")
 
 
-def _selection(job: Job, model: keras.Model, results: list[SizeResult]) -> dict:
+def _selection(job: TrainingJob, model: keras.Model, results: list[SizeResult]) -> dict[str, Any]:
     """What there is to say of scale selection, for several channels and sizes."""
-    settings = job.settings
-    sizes = [result.size for result in results]
-    if len(settings.scales) < 2 or sum(1 <= size <= 4 for size in sizes) < 2:
+    if len(job.recipe.scales) < 2:
         return {}
-    size = settings.train_sizes[0]
-    images = job.data.train.images[: min(len(job.data.train.labels), _IMAGES_FOR_EFFECTIVE_SCALES)]
-    if settings.training_frame != settings.frame:
-        images = job.data.test(size).images[:_IMAGES_FOR_EFFECTIVE_SCALES]
-    counts = [result.selected for result in results]
-    return {
-        "effective_training_scales": effective_training_scales(model, images),
-        "selection_slope": selection_slope(sizes, settings.scales, counts),
-    }
+    trained_on = retarget(model, job.data.train.images.shape[1:])
+    images = _first(job.data, _IMAGES_FOR_SCALES)
+    found = {"effective_training_scales": effective_training_scales(trained_on, images)}
+    sizes = [result.size for result in results if result.size is not None]
+    inside = middle_sizes(sizes)
+    if len(inside) > 1:
+        counts = [result.selected for result in results]
+        within = inside[0], inside[-1]
+        found["selection_slope"] = selection_slope(sizes, job.recipe.scales, counts, within)
+        found["selection_sizes"] = within
+    return found
 
 
-def _export(model: keras.Model, settings: Settings, folder: Path) -> None:
+def middle_sizes(sizes: list[float]) -> list[float]:
+    """The middle half of the test sizes, in logarithm: beyond it, winning channels run out."""
+    if not sizes:
+        return []
+    low, high = min(sizes), max(sizes)
+    quarter = (high / low) ** 0.25
+    return [s for s in sizes if low * quarter * 0.999 <= s <= high / quarter * 1.001]
+
+
+def _export(job: TrainingJob, model: keras.Model) -> None:
     from gdn_keras.export import export_saved_model
 
-    options = export_options(settings)
+    folder = job.folder / SAVED_MODEL
+    options = export_options(job.recipe, job.data)
     if keras.backend.backend() == "tensorflow":
         export_saved_model(model, folder, **options)
         return
     # A process of its own has Keras on TensorFlow; the GPUs' memory is this one's.
-    arguments = json.dumps([str(folder.with_name(MODEL)), str(folder), options])
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, "-c", _EXPORT, arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    with tempfile.NamedTemporaryFile(suffix=".npy") as references:
+        if "reference_images" in options:
+            np.save(references, options.pop("reference_images"), allow_pickle=False)
+            references.flush()
+            options["reference_file"] = references.name
+        arguments = json.dumps([str(job.folder / MODEL), str(folder), options])
+        command = [sys.executable, "-c", _EXPORT, arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise OSError(f"the export by TensorFlow failed: {done.stderr.strip()[-500:]}")
 
 
-def export_options(settings: Settings) -> dict:
+def export_options(recipe: Recipe, data: ImageData) -> dict[str, Any]:
     """What `export_saved_model` has to know of how a network was trained."""
-    rescaled, one_size = settings.images == "large_scale", len(settings.train_sizes) == 1
-    return {
-        "training_size": settings.train_sizes[0] if one_size and rescaled else None,
-        "probabilities": "softmax" if settings.loss == "softmax" else "sigmoid",
-        "pixels": "large_scale" if rescaled else "unit",
-    }
+    options = {"probabilities": "softmax" if recipe.loss == "softmax" else "sigmoid"}
+    if len(data.train_sizes) == 1:
+        options["training_size"] = data.train_sizes[0]
+        options["reference_images"] = _first(data, _REFERENCE_IMAGES)
+    return options
 
 
-def _say(result: SizeResult) -> None:
-    print(f"test size {result.size:<6.3g} {result.accuracy:7.2%}", flush=True)
+def _first(data: ImageData, count: int) -> np.ndarray:
+    """The first training images."""
+    return np.asarray(data.train.images[: min(count, len(data.train.labels))])
 
 
 def _as_csv(results: list[SizeResult]) -> str:
@@ -215,6 +261,6 @@ def _as_csv(results: list[SizeResult]) -> str:
     return text.getvalue()
 
 
-def _as_dict(result: SizeResult) -> dict:
+def _as_dict(result: SizeResult) -> dict[str, Any]:
     selected = None if result.selected is None else result.selected.tolist()
     return {**result._asdict(), "confusion": result.confusion.tolist(), "selected": selected}

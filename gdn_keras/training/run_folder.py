@@ -5,12 +5,13 @@ import os
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import keras
 
 from gdn_keras.atomic_files import replacing
-from gdn_keras.training.settings import Settings
 
 SETTINGS = "settings.json"
 LAST = "last.keras"
@@ -26,8 +27,12 @@ REPORT = "report.md"
 _EPOCHS = "epochs.json"  # in a checkpoint, beside what Keras writes there
 
 
-def open_run(settings: Settings, folder: str | os.PathLike) -> Path:
+def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
     """The folder of a run with these settings: a new one, or one that such a run was begun in.
+
+    Args:
+        settings: All that the result depends on, as JSON would give it back.
+        folder: It is made if need be.
 
     Raises:
         ValueError: If the folder holds a run with other settings, or files of nobody knows what.
@@ -40,23 +45,22 @@ def open_run(settings: Settings, folder: str | os.PathLike) -> Path:
             pass
     except OSError as error:
         raise OSError(
-            f"The output folder {folder} cannot be written to ({error.strerror or error}). "
-            "Give another one with --output."
+            f"`folder` must be one that can be written to, and {folder} cannot be written to "
+            f"({error.strerror or error})."
         ) from error
     known = read_settings(folder)
     if known is None:
         _require_no_run(folder)
-        write_text(folder / SETTINGS, json.dumps(settings.as_dict(), indent=2) + "\n")
+        write_text(folder / SETTINGS, json.dumps(settings, indent=2) + "\n")
         return folder
-    wanted = settings.as_dict()
-    names = [name for name in {**known, **wanted} if known.get(name) != wanted.get(name)]
+    names = [name for name in {**known, **settings} if known.get(name) != settings.get(name)]
     if names:
         differences = ", ".join(
-            f"{name} is {known.get(name)!r} there and {wanted.get(name)!r} now" for name in names
+            f"{name} is {known.get(name)!r} there and {settings.get(name)!r} now" for name in names
         )
         raise ValueError(
-            f"{folder} holds a run with other settings: {differences}. Give another folder with "
-            "--output, or repeat the settings of that run to go on with it, or remove it."
+            f"{folder} holds a run with other settings: {differences}. Give another `folder`, or "
+            "repeat the settings of that run to go on with it, or remove it."
         )
     return folder
 
@@ -68,7 +72,7 @@ def _require_no_run(folder: Path) -> None:
     if found:
         raise ValueError(
             f"{folder} holds {', '.join(found)} but no {SETTINGS} that would tell what run they "
-            "belong to. Give another folder with --output."
+            "belong to. Give another `folder`."
         )
 
 

@@ -3,12 +3,11 @@
 import dataclasses
 import functools
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gdn_keras.scale_space import DEFAULT_TRUNCATIONS, Geometry, multiply_adds, plan_channels
 from gdn_keras.scale_space.validation import check_positive
-from gdn_keras.training.fitting import CLASSES
-from gdn_keras.training.settings import Settings
+from gdn_keras.training import Recipe
 from gdn_keras.tuning.space import Candidate
 
 
@@ -36,7 +35,7 @@ class Budget:
     max_parameters: int | None = None
     max_multiply_adds: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, limit in self.as_dict().items():
             if limit is not None:
                 check_positive(name, limit)
@@ -60,22 +59,30 @@ def describe(candidate: Candidate, cost: Cost) -> str:
     )
 
 
-def network_cost(candidate: Candidate, settings: Settings) -> Cost:
+def network_cost(
+    candidate: Candidate, recipe: Recipe, image_shape: tuple[int, int, int], classes: int
+) -> Cost:
     """What a candidate costs with all scale channels, without making the network."""
-    widths = (*candidate.widths, CLASSES)
-    pairs = sum(c_in * c_out for c_in, c_out in itertools.pairwise((1, *widths)))
+    widths, channels = (*candidate.widths, classes), image_shape[2]
+    pairs = sum(c_in * c_out for c_in, c_out in itertools.pairwise((channels, *widths)))
     margins = (1,) * len(widths)
-    plan = _plan(margins, candidate.scale_ratio, settings.frame, settings.scales, settings.sampling)
+    plan = _plan(margins, candidate.scale_ratio, image_shape[:2], recipe.scales, recipe.sampling)
     return Cost(
         # Five derivatives for each pair of channels, two numbers for each normalised output.
         parameters=5 * pairs + 2 * sum(widths),
         paper_parameters=6 * pairs,
-        multiply_adds=multiply_adds(plan, widths, 1, margins),
+        multiply_adds=multiply_adds(plan, widths, channels, margins),
     )
 
 
 @functools.lru_cache(maxsize=256)
-def _plan(margins, scale_ratio, frame, scales, sampling):
+def _plan(
+    margins: tuple[int, ...],
+    scale_ratio: float,
+    frame: tuple[int, int],
+    scales: tuple[float, ...],
+    sampling: str,
+) -> Any:
     """The plan of `gaussian_derivative_network`, without the network."""
     geometry = Geometry(
         sigmas=tuple(scale_ratio**k for k in range(len(margins))),
@@ -86,4 +93,4 @@ def _plan(margins, scale_ratio, frame, scales, sampling):
         truncation=DEFAULT_TRUNCATIONS[sampling],
         density=1.0,
     )
-    return plan_channels((frame, frame), scales, geometry)
+    return plan_channels(frame, scales, geometry)

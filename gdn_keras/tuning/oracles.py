@@ -42,7 +42,7 @@ def make_oracle(
     common |= {"seed": seed + 1}  # KerasTuner takes 0 for no seed at all
     if tuner == "hyperband":
         # More iterations than there are trials for: `max_trials` ends the search.
-        epochs = hypermodel.settings.epochs
+        epochs = hypermodel.recipe.epochs
         return _HyperbandOracle(max_epochs=epochs, hyperband_iterations=trials, **common)
     if tuner == "bayesian":
         points = max(len(first) + 3, trials // 3)

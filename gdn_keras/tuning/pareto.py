@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gdn_keras.analysis.plots import _COLOURS, _MARKERS, _figure
+from gdn_keras.analysis.plots import COLOURS, MARKERS, figure_file
 
 
 def pareto_front(costs: Sequence[float], accuracies: Sequence[float]) -> list[int]:
@@ -40,7 +40,7 @@ def draw_pareto(
     """
     percent = 100 * np.asarray(accuracies)
     marked = marked or {}
-    with _figure(path, 1, len(costs), (3.6 * len(costs), 3.2)) as (figure, axes):
+    with figure_file(path, 1, len(costs), (3.6 * len(costs), 3.2)) as (figure, axes):
         from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
         for axis, (name, values) in zip(axes[0], costs.items(), strict=True):
@@ -52,13 +52,13 @@ def draw_pareto(
                 percent[front],
                 drawstyle="steps-post",
                 marker="o",
-                color=_COLOURS[0],
+                color=COLOURS[0],
                 markersize=4.5,
                 linewidth=1.2,
                 label="Pareto front",
             )
             for k, (label, i) in enumerate(marked.items(), 1):
-                style = {"marker": _MARKERS[k % len(_MARKERS)], "color": _COLOURS[k % 5]}
+                style = {"marker": MARKERS[k % len(MARKERS)], "color": COLOURS[k % 5]}
                 axis.plot(values[i], percent[i], linestyle="", markersize=8, label=label, **style)
             axis.set_xscale("log")
             axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

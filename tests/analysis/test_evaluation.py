@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 from gdn_keras.analysis import accuracy_by_size, evaluate_by_size
+from gdn_keras.datasets import ImageData, LabelledImages, load_dataset
 from gdn_keras.models import gaussian_derivative_network
-from gdn_keras.training import large_scale_loader
 
 
 class Brightness(keras.layers.Layer):
@@ -41,23 +41,55 @@ def test_accuracy_and_confusion_of_any_classifier():
 
 def test_scores_and_selected_scales_are_those_of_the_network():
     model = gaussian_derivative_network((40, 40, 1), widths=(4,), scales=(1, 2, 4))
-    digits = large_scale_loader(count=30, frame=40)
-    (result,) = evaluate_by_size(model, digits, sizes=(2,), batch_size=7)
-    images, labels = digits(2)
+    data = load_dataset("mnist_large_scale", count=20, test_count=30, test_sizes=(2,), frame=40)
+    (result,) = evaluate_by_size(model, data, batch_size=7)
+    images, labels = data.test(2)
     predicted = model.predict(images.astype("float32"), verbose=0).argmax(1)
     assert result.accuracy == np.mean(predicted == labels)
     assert result.selected.shape == (3,) and result.selected.sum() == 30
 
 
-def test_a_model_that_is_no_classifier_of_these_labels():
-    inputs = keras.Input((4, 4, 1))
-    maps = keras.Model(inputs, keras.layers.ReLU()(inputs))
-    with pytest.raises(ValueError, match=r"one score for each class.*\(6, 4, 4, 1\)"):
-        accuracy_by_size(maps, load, sizes=(1,))
-    with pytest.raises(ValueError, match="labels up to 7"):
+def test_too_few_scores_for_the_labels():
+    with pytest.raises(ValueError, match="3 scores for labels up to 7"):
         accuracy_by_size(
             brightness_classifier(), lambda size: (load(size)[0], np.full(6, 7)), sizes=(1,)
         )
+
+
+def test_maps_count_with_the_highest_score_at_any_position():
+    inputs = keras.Input((4, 4, 3))
+    maps = keras.Model(inputs, keras.layers.ReLU()(inputs))
+    images = np.zeros((2, 4, 4, 3), "float32")
+    images[0, 1, 2, 2] = images[1, 3, 3, 0] = 1
+    (result,) = evaluate_by_size(maps, lambda size: (images, np.array([2, 1])), sizes=(1,))
+    assert result.accuracy == 0.5 and result.selected is None
+    np.testing.assert_array_equal(result.confusion, [[0, 0, 0], [1, 0, 0], [0, 0, 1]])
+
+
+@pytest.mark.parametrize("kind", ["arrays", "one-hot", "shuffled tf.data", "data set"])
+def test_all_kinds_of_data_give_the_same(kind):
+    import tensorflow as tf
+
+    images, labels = load(3)
+    one_hot = np.eye(3, dtype="float32")[labels]
+    batches = tf.data.Dataset.from_tensor_slices((images, one_hot)).shuffle(6).batch(4)
+    kinds = {
+        "arrays": lambda size: (images, labels),
+        "one-hot": lambda size: (images, one_hot),
+        "shuffled tf.data": lambda size: batches,
+    }
+    part = LabelledImages(np.array(images), labels)
+    data = ImageData("bright", part, part, lambda size: part, (3.0,), ("a", "b", "c"))
+    if kind == "data set":
+        results = evaluate_by_size(brightness_classifier(), data)
+    else:
+        results = evaluate_by_size(brightness_classifier(), kinds[kind], sizes=(3,))
+    np.testing.assert_array_equal(results[0].confusion, [[2, 0, 0], [0, 2, 0], [1, 0, 1]])
+
+
+def test_a_function_needs_sizes():
+    with pytest.raises(ValueError, match="`sizes` must be given"):
+        accuracy_by_size(brightness_classifier(), load)
 
 
 def test_no_images():

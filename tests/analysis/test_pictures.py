@@ -59,7 +59,7 @@ def test_pictures_are_written(tmp_path):
     curves = {"a": dict.fromkeys(sizes, 0.97), "b": {1.0: 0.9, 2.0: 0.2}}
     draw_generalization(curves, tmp_path / "curve.png", [1.0, 2.0])
     draw_selection(sizes, (1, 2), [[4, 0], [3, 1], [1, 3], [0, 4]], tmp_path / "selection.png")
-    draw_confusion(np.eye(3, dtype=int), 2.0, tmp_path / "confusion.png")
+    draw_confusion(np.eye(3, dtype=int), tmp_path / "confusion.png", ["a", "b", "cat"], 2.0)
     draw_receptive_fields({"one": np.random.rand(14, 9, 9)}, tmp_path / "fields.png")
     for file in tmp_path.iterdir():
         pixels = np.asarray(Image.open(file).convert("L"))

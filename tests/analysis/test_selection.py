@@ -9,8 +9,8 @@ from gdn_keras.analysis import (
     selection_slope,
 )
 from gdn_keras.analysis.selection import shortest_interval
+from gdn_keras.datasets import load_large_scale
 from gdn_keras.models import channel_model, gaussian_derivative_network
-from gdn_keras.training import large_scale_loader
 
 SCALES = (0.75, 1.5, 3.0)
 
@@ -23,7 +23,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def images():
-    return large_scale_loader(count=40, frame=56)(1).images
+    return load_large_scale("test", 1, count=40, output_shape=(56, 56), cache=False).images
 
 
 def test_the_selected_scale_is_where_the_largest_score_is(model, images):

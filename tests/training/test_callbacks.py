@@ -2,7 +2,8 @@ import io
 
 import pytest
 
-from gdn_keras.training.callbacks import Progress, read_history, write_history
+from gdn_keras.reporting import Reporter
+from gdn_keras.training.callbacks import ProgressLine, read_history, write_history
 
 
 class Terminal(io.StringIO):
@@ -13,7 +14,7 @@ class Terminal(io.StringIO):
 def train(stream, monkeypatch, epochs=2, steps=3, first=0):
     clock = iter(range(1000))
     monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
-    progress = Progress(epochs, steps, stream)
+    progress = ProgressLine(epochs, steps, Reporter(stream))
     for epoch in range(first, epochs):
         progress.on_epoch_begin(epoch)
         for step in range(steps):
@@ -33,7 +34,7 @@ def test_a_log_file_gets_one_line_an_epoch(monkeypatch):
 
 def test_a_terminal_sees_every_step(monkeypatch):
     text = train(Terminal(), monkeypatch)
-    assert text.count("\n") == 2 and text.count("\r") == 8
+    assert text.count("\n") == 2 and text.count("\r") == 6
     assert "epoch 1/2 [===                 ]  17%  ETA --:--  loss 1.0000" in text
 
 
@@ -45,7 +46,7 @@ def test_a_run_that_goes_on_counts_from_there(monkeypatch):
 
 
 def test_time_left_of_hours(monkeypatch):
-    progress = Progress(100, 100, io.StringIO())
+    progress = ProgressLine(100, 100, Reporter(io.StringIO()))
     progress._began, progress._done, progress._done_before = 1.0, 11, 1
     monkeypatch.setattr("time.monotonic", lambda: 11.0)
     assert progress._left() == "ETA 2:46:29"

@@ -3,54 +3,46 @@ import dataclasses
 import numpy as np
 import pytest
 
-from gdn_keras.datasets import load_embedded_digits, rescale_images
-from gdn_keras.training.data import concatenate, large_scale_loader, load_data
+from gdn_keras.datasets import LabelledImages, load_dataset
+from gdn_keras.training.data import (
+    describe_data,
+    image_shape,
+    images_at,
+    pixel_transform,
+    sizes_of,
+)
+from tests.training.conftest import tiny_data
 
 
-def test_images_are_what_the_settings_ask_for(tiny):
-    data = load_data(dataclasses.replace(tiny, train_frame=24, train_sizes=(1, 2)))
-    assert data.train.images.shape == (400, 24, 24, 1)
-    assert data.validation.images.shape == (400, 24, 24, 1)
-    digits = load_embedded_digits()
-    np.testing.assert_array_equal(data.train.labels, np.tile(digits.y_train[:200], 2))
-    for index, size in ((7, 1), (207, 2)):
-        expected = rescale_images(digits.x_train[7:8], size, (24, 24))
-        found = data.train.images[np.array([index])][..., 0]
-        np.testing.assert_allclose(found, expected, atol=1e-3)
-    images, labels = data.test(2.0)
-    assert images.shape == (30, 32, 32, 1)
-    np.testing.assert_array_equal(labels, digits.y_test[:30])
+def test_a_run_knows_its_data_again(data):
+    known = describe_data(data)
+    assert known == describe_data(tiny_data())
+    assert known["data"] == "mnist_large_scale" and known["training_images"] == 200
+    assert known["train_sizes"] == [1.0] and known["test_images"] == 30
+    other = np.array(data.train.images)
+    other[0, 5, 5] += 0.5
+    changed = dataclasses.replace(data, train=LabelledImages(other, data.train.labels))
+    names = {name for name, value in describe_data(changed).items() if value != known[name]}
+    assert names == {"training_checksum"}
 
 
-def test_concatenation_reads_like_one_array(tiny):
-    load = large_scale_loader(count=5, frame=28)
-    parts = [load(1), load(2), load(0.5)]
-    whole = np.concatenate([part.images for part in parts])
-    both = concatenate(parts)
-    assert len(both.images) == 15 and both.images.dtype == whole.dtype
-    for index in (np.array([14, 0, 5, 4, 9, 10, 5]), slice(3, 12)):
-        np.testing.assert_array_equal(both.images[index], whole[index])
+def test_frames_of_test_images_may_be_larger():
+    data = tiny_data(train_frame=24)
+    assert data.train.images.shape[1:] == (24, 24, 1)
+    assert image_shape(data) == (32, 32, 1)
 
 
-def test_original_digits(tiny):
-    settings = dataclasses.replace(tiny, images="mnist", frame=28, test_sizes=(1,), digits=30)
-    data = load_data(settings)
-    assert data.train.images.shape == (30, 28, 28, 1)
-    assert (data.train.images.min(), data.train.images.max()) == (0, 1)
-    assert data.test(1.0).images.shape == (30, 28, 28, 1)
+def test_data_without_sizes_are_validated(data):
+    plain = dataclasses.replace(data, test_sizes=())
+    assert sizes_of(plain) == (None,)
+    assert images_at(plain, None) is data.validation
+    assert sizes_of(data) == (1.0, 2.0) and len(images_at(data, 2.0).labels) == 30
 
 
-def test_more_digits_than_there_are(tiny):
-    with pytest.raises(ValueError, match=r"between 1 and 3600.*5000"):
-        load_data(dataclasses.replace(tiny, digits=5000))
-    with pytest.raises(ValueError, match=r"between 1 and 1000.*1001"):
-        load_data(dataclasses.replace(tiny, test_digits=1001))
-
-
-def test_missing_files(tiny, tmp_path):
-    for data in ("mnist", "official"):
-        settings = dataclasses.replace(
-            tiny, data=data, data_dir=str(tmp_path), frame=112, test_sizes=(1,)
-        )
-        with pytest.raises(FileNotFoundError, match=r"not found|was found"):
-            load_data(settings)
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_raw_pixels_are_prepared_in_the_pipeline(data, backend, monkeypatch):
+    assert pixel_transform(data) is None  # floats are
+    raw = load_dataset("mnist", count=20)
+    monkeypatch.setattr("keras.backend.backend", lambda: backend)
+    found = np.asarray(pixel_transform(raw)(raw.train.images[:3]))
+    np.testing.assert_allclose(found, raw.train.images[:3] / 255, atol=1e-6)

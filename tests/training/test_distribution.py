@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 
 from gdn_keras.datasets import (
+    ImageData,
+    LabelledImages,
     evaluation_pipeline,
     random_affine,
     steps_per_epoch,
@@ -23,13 +25,12 @@ from gdn_keras.datasets import (
 )
 from gdn_keras.training import distribution
 from gdn_keras.training.callbacks import read_history
-from gdn_keras.training.command_line import large_scale_settings, run_command
+from gdn_keras.training.command_line import recipe_parser, run_command
 from gdn_keras.training.fitting import build_network
-from gdn_keras.training.flags import large_scale_parser
-from gdn_keras.training.settings import Settings
+from gdn_keras.training.recipe import Recipe
 
 ROOT = Path(__file__).parents[2]
-SETTINGS = Settings(widths=(4,), scales=(1.0, 2.0), frame=20, batch_size=8, learning_rate=0.1)
+RECIPE = Recipe(widths=(4,), scales=(1.0, 2.0), batch_size=8, learning_rate=0.1)
 THREE_DEVICES = SimpleNamespace(num_replicas_in_sync=3, num_model_replicas=3)
 IMAGES = 20  # so that the last batch of an epoch is smaller
 
@@ -45,34 +46,39 @@ import numpy as np
 from gdn_keras.training import distribution
 if cluster is not None:
     distribution.join(*cluster)
-from tests.training.test_distribution import SETTINGS, updated_weights
-settings = dataclasses.replace(SETTINGS, distribute=True)
-assert distribution.device_count(settings) == devices
-weights = updated_weights(settings)
+from tests.training.test_distribution import RECIPE, updated_weights
+recipe = dataclasses.replace(RECIPE, distribute=True)
+assert distribution.device_count(recipe) == devices
+weights = updated_weights(recipe)
 distribution.leave()
 np.savez(file, *weights)
 """
 
 
-def updated_weights(settings):
+def blank_data(images, labels):
+    part = LabelledImages(images, labels)
+    return ImageData("blank", part, part, lambda size: part, (1.0,), tuple("0123456789"))
+
+
+def updated_weights(recipe):
     """Weights and moving statistics after two epochs of gradient descent."""
     rng = np.random.default_rng(0)
     contrast = np.linspace(0.2, 2, IMAGES)[:, None, None, None]  # the devices' shares differ
     images = (contrast * rng.normal(size=(IMAGES, 20, 20, 1))).astype("float32")
     labels = rng.integers(0, 10, IMAGES)
-    with distribution.training_strategy(settings).scope():
-        model = build_network(settings)
+    with distribution.training_strategy(recipe).scope():
+        model = build_network(recipe, blank_data(images, labels))
         model.set_weights([rng.uniform(0.5, 1.0, w.shape) for w in model.get_weights()])
         model.compile(
-            keras.optimizers.SGD(settings.learning_rate),
+            keras.optimizers.SGD(recipe.learning_rate),
             keras.losses.BinaryCrossentropy(from_logits=True),
         )
         batches = training_pipeline(
-            images, labels, batch_size=settings.batch_size, augment=random_affine(1.0)
+            images, labels, batch_size=recipe.batch_size, augment=random_affine(1.0)
         )
         model.fit(
-            distribution.shared_out(batches, distribution.device_count(settings)),
-            steps_per_epoch=steps_per_epoch(IMAGES, settings.batch_size),
+            distribution.shared_out(batches, distribution.device_count(recipe)),
+            steps_per_epoch=steps_per_epoch(IMAGES, recipe.batch_size),
             epochs=2,
             shuffle=False,
             verbose=0,
@@ -82,7 +88,7 @@ def updated_weights(settings):
 
 @pytest.fixture(scope="module")
 def on_one_device():
-    return updated_weights(SETTINGS)
+    return updated_weights(RECIPE)
 
 
 def start(file, backend, devices, cluster=None, **environment):
@@ -168,10 +174,10 @@ def test_shares_are_equal_and_together_the_batch(monkeypatch):
 def test_mistakes(monkeypatch):
     with pytest.raises(ValueError, match=r"number of devices, 3\. Received: batch_size=8"):
         monkeypatch.setattr(distribution, "training_strategy", lambda _: THREE_DEVICES)
-        distribution.device_count(dataclasses.replace(SETTINGS, distribute=True))
+        distribution.device_count(dataclasses.replace(RECIPE, distribute=True))
     monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
     with pytest.raises(ValueError, match=r"TensorFlow or JAX\. Received: distribute=True"):
-        distribution.device_count(dataclasses.replace(SETTINGS, distribute=True))
+        distribution.device_count(dataclasses.replace(RECIPE, distribute=True))
     with pytest.raises(ValueError, match=r"KERAS_BACKEND=jax\. Received: backend='torch'"):
         distribution.join()
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
@@ -181,8 +187,8 @@ def test_mistakes(monkeypatch):
 
 @pytest.mark.parametrize("values", ["127.0.0.1:1234", "127.0.0.1:1234 2 first", "1 2 3 4"])
 def test_a_cluster_takes_nothing_or_three_values(values, capsys):
-    command = ["--cluster", *values.split()]
-    assert run_command(large_scale_parser("Trains."), large_scale_settings, command) == 2
+    parser = recipe_parser("Trains.", "nowhere", epochs=1)
+    assert run_command(parser, lambda options: {}, ["--cluster", *values.split()]) == 2
     assert f"or nothing. Received: {values}" in capsys.readouterr().err
 
 
@@ -190,7 +196,7 @@ def test_a_cluster_takes_nothing_or_three_values(values, capsys):
     ("states", "message"),
     [
         ([[0, 7], [1, 0], [0, 7]], "Process 1 could not begin"),
-        ([[0, 7], [0, 7], [0, 8]], "same flags. Received: others in process 2"),
+        ([[0, 7], [0, 7], [0, 8]], "same settings. Received: others in process 2"),
     ],
 )
 def test_no_process_begins_alone(states, message, monkeypatch):

@@ -1,25 +1,34 @@
 import gc
+import json
 import os
 import sys
+import zipfile
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from gdn_keras import export
-from gdn_keras.datasets import load_embedded_digits, rescale_images
-from gdn_keras.export import export_litert, export_onnx, export_saved_model
-from gdn_keras.models import channel_model, retarget
+from gdn_keras.datasets.preprocessing import ArctanContrast, PixelScaling
+from gdn_keras.export import checks, export_litert, export_onnx, export_saved_model
+from gdn_keras.export.freezing import freeze
+from gdn_keras.export.litert import litert_runner
+from gdn_keras.models import as_classifier, channel_model, retarget
 from tests.exported import SCALES, SHAPE, random_images, run_without_keras, small_network
 
 IMAGES = random_images(50)
 PIXELS = np.uint8(np.rint((IMAGES + 0.76) * 120))
+NAMES = tuple(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
 
 
 @pytest.fixture(scope="module")
-def model():
+def network():
     return small_network()
+
+
+@pytest.fixture(scope="module")
+def model(network):
+    return as_classifier(network, ArctanContrast(), NAMES)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +86,9 @@ for name in ("keras", "gdn_keras"):
 
 
 def test_signatures(served):
-    assert set(served.signatures) == {"serving_default", "serve", "scales", "serve_uint8"}
+    assert set(served.signatures) == {
+        *("serving_default", "serve", "scales", "serve_uint8", "class_names")
+    }
     for name, dtype in (("serve", tf.float32), ("scales", tf.float32), ("serve_uint8", tf.uint8)):
         ((), specs) = served.signatures[name].structured_input_signature
         assert specs == {"images": tf.TensorSpec([None, *SHAPE], dtype, name="images")}
@@ -88,6 +99,18 @@ def test_scores(served, logits, count):
     outputs = served.signatures["serve"](images=tf.constant(IMAGES[:count]))
     np.testing.assert_allclose(outputs["logits"], logits[:count], atol=1e-5)
     np.testing.assert_allclose(outputs["probabilities"], sigmoid(logits[:count]), atol=1e-5)
+    names = [name.decode() for name in outputs["class_name"].numpy()]
+    assert names == [NAMES[i] for i in logits[:count].argmax(axis=1)]
+
+
+def test_names_come_out_by_name(served):
+    names = served.class_names()["class_names"].numpy()
+    assert tuple(name.decode() for name in names) == NAMES
+
+
+def test_half_precision_images_are_taken(served, logits):
+    found = served.serve(IMAGES.astype("float16"))["logits"]
+    np.testing.assert_allclose(found, logits, atol=0.02)
 
 
 def test_scales(served, stack):
@@ -101,7 +124,7 @@ def test_scales(served, stack):
     )
 
 
-def test_grey_bytes(served):
+def test_grey_bytes(served, model):
     peaks = PIXELS.max(axis=(1, 2, 3), keepdims=True)
     images = 2 / np.pi * np.arctan(0.02 * (PIXELS * (255 / peaks) - 128))
     expected = {**served.serve(np.float32(images)), **served.scales(np.float32(images))}
@@ -109,7 +132,12 @@ def test_grey_bytes(served):
         outputs = served.serve_uint8(pixels)
         assert set(outputs) == set(expected)
         for name in expected:
-            np.testing.assert_allclose(outputs[name], expected[name], atol=1e-5)
+            if name == "class_name":
+                assert (outputs[name].numpy() == expected[name].numpy()).all()
+            else:
+                np.testing.assert_allclose(outputs[name], expected[name], atol=1e-5)
+    raw = model.predict(PIXELS, verbose=0)
+    np.testing.assert_allclose(served.serve_uint8(PIXELS)["logits"], raw, atol=1e-5)
 
 
 def test_black_images_are_finite(served):
@@ -136,9 +164,9 @@ def test_wrong_types(served):
         served.signatures["serve"](images=tf.constant(PIXELS))
 
 
-def test_nothing_is_left_to_compute_but_the_network(model):
+def test_nothing_is_left_to_compute_but_the_network(network):
     """Kernels are constants, composed and with the normalisation in them."""
-    graph = export._freeze(model).graph
+    graph = freeze(network).graph
     types = {op.type for op in graph.get_operations()}
     assert not {"Mul", "MatMul", "Rsqrt", "ReadVariableOp", "IdentityN"} & types
     for op in graph.get_operations():
@@ -159,29 +187,32 @@ def test_no_graph_stays_behind(model, tmp_path):
     assert counts[0] == counts[1] == counts[2]
 
 
-def test_sizes_in_units_of_the_training_size(model, tmp_path):
-    digits = load_embedded_digits().x_test[:100]
-    images = rescale_images(digits, 1.3, SHAPE[:2])[..., None]
-    by_default = export_saved_model(model, tmp_path / "default", training_size=1.3)
-    given = export_saved_model(
-        model, tmp_path / "given", training_size=1.3, reference_images=images[:99]
+@pytest.mark.parametrize("shape", [SHAPE, (36, 40, 1)])
+def test_sizes_in_units_of_the_training_size(model, tmp_path, shape):
+    references = random_images(99, shape)
+    path = export_saved_model(
+        model, tmp_path / "x", training_size=1.3, reference_images=references.astype("float16")
     )
-    for folder in (by_default, given):
-        sizes = tf.saved_model.load(str(folder)).scales(images)["relative_size"]
-        assert np.median(sizes) == pytest.approx(1.3)
+    winners = channel_model(retarget(model, shape)).predict(references, verbose=0).max(2).argmax(1)
+    unit = np.median(np.take(SCALES, winners)) / 1.3
+    outputs = tf.saved_model.load(str(path)).scales(IMAGES)
+    sizes = outputs["selected_scale"].numpy() / unit
+    np.testing.assert_allclose(outputs["relative_size"], sizes, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"training_size": 0}, r"`training_size` must be a positive.*Received: training_size=0"),
-        ({"training_size": "2"}, r"`training_size` must be a positive"),
-        ({"reference_images": IMAGES}, r"`reference_images` need a `training_size`"),
+        ({"training_size": 0, "reference_images": IMAGES}, r"`training_size` must be a positive"),
+        ({"training_size": "2", "reference_images": IMAGES}, r"`training_size` must be a positive"),
+        ({"reference_images": IMAGES}, r"given together. Received: training_size=None"),
+        ({"training_size": 2}, r"given together. .*reference_images missing"),
         (
-            {"training_size": 2, "reference_images": IMAGES[:, :9]},
-            r"`reference_images` must be.*\(None, 44, 40, 1\). Received: shape \(50, 9, 40, 1\)",
+            {"training_size": 2, "reference_images": IMAGES[..., 0]},
+            r"`reference_images` must be.*width, 1\]. Received: shape \(50, 44, 40\)",
         ),
         ({"training_size": 2, "reference_images": IMAGES[:0]}, r"Received: shape \(0, 44, 40, 1\)"),
+        ({"probabilities": "tanh"}, r"probabilities='tanh'"),
     ],
 )
 def test_bad_arguments(model, tmp_path, arguments, message):
@@ -212,15 +243,22 @@ def test_other_backends_are_refused(model, tmp_path, monkeypatch):
             function(model, tmp_path / "x")
 
 
-def test_colour_has_no_endpoint_for_grey_bytes(tmp_path):
+def test_colour_bytes(tmp_path):
     model = small_network((31, 30, 3), pooling="logsumexp")
-    served = tf.saved_model.load(str(export_saved_model(model, tmp_path / "x")))
     images = random_images(3, (31, 30, 3))
-    outputs = served.serve(images)
-    np.testing.assert_allclose(outputs["logits"], model.predict(images, verbose=0), atol=1e-5)
-    assert set(served.signatures) == {"serving_default", "serve", "scales"}
-    with pytest.raises(ValueError, match="`reference_images` must be images as the network takes"):
-        export_saved_model(model, tmp_path / "x", training_size=2)
+    plain = tf.saved_model.load(str(export_saved_model(model, tmp_path / "x")))
+    expected = model.predict(images, verbose=0)
+    np.testing.assert_allclose(plain.serve(images)["logits"], expected, atol=1e-5)
+    assert set(plain.signatures) == {"serving_default", "serve", "scales"}
+    assert "class_name" not in plain.serve(images)
+
+    model = as_classifier(model, PixelScaling(0, 1))
+    served = tf.saved_model.load(str(export_saved_model(model, tmp_path / "x")))
+    pixels = np.uint8(np.rint((images + 0.76) * 160))
+    expected = plain.serve(np.float32(pixels / 255))["logits"]
+    np.testing.assert_allclose(served.serve_uint8(pixels)["logits"], expected, atol=1e-5)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[3,31,30,1\] is not compatible"):
+        served.serve_uint8(pixels[..., 0])
 
 
 def test_images_of_unknown_size(tmp_path):
@@ -232,14 +270,14 @@ def test_images_of_unknown_size(tmp_path):
     np.testing.assert_allclose(outputs["logits"], model.predict(images, verbose=0), atol=1e-5)
 
 
-def test_mixed_precision_is_exported_in_float32(model, tmp_path, logits):
+def test_mixed_precision_is_exported_in_float32(network, tmp_path, logits):
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_float16")
     try:
         mixed = small_network()
     finally:
         keras.config.set_dtype_policy(policy)
-    mixed.set_weights(model.get_weights())
+    mixed.set_weights(network.get_weights())
     served = tf.saved_model.load(str(export_saved_model(mixed, tmp_path / "x")))
     np.testing.assert_allclose(served.serve(IMAGES)["logits"], logits, atol=1e-5)
     assert mixed.layers[1].compute_dtype == "float16"
@@ -264,7 +302,7 @@ def test_replaces_saved_models_only(model, tmp_path):
 def test_a_failed_check_leaves_everything_as_it_was(model, tmp_path, monkeypatch):
     path = export_saved_model(model, tmp_path / "x")
     before = (path / "saved_model.pb").read_bytes()
-    monkeypatch.setattr(export, "TOLERANCE", -1.0)
+    monkeypatch.setattr(checks, "TOLERANCE", -1.0)
     for function, target in ((export_saved_model, path), (export_litert, tmp_path / "x.tflite")):
         with pytest.raises(ValueError, match=r"differ from the model's by \d.*Nothing was written"):
             function(model, target)
@@ -281,9 +319,13 @@ def test_weights_that_are_not_finite_are_refused(tmp_path):
 
 def test_litert(model, tmp_path, logits, stack):
     path = export_litert(model, tmp_path / "x.tflite")
-    run = export._litert_runner(path)
+    run = litert_runner(path)
     np.testing.assert_allclose(run(IMAGES), logits, atol=1e-4)
     np.testing.assert_allclose(run(IMAGES[:1]), logits[:1], atol=1e-4)
+    raw = model.predict(PIXELS, verbose=0)
+    np.testing.assert_allclose(run(np.float32(PIXELS)), raw, atol=1e-4)
+    with zipfile.ZipFile(path) as archive:
+        assert archive.read("labels.txt").decode().split("\n") == list(NAMES)
     with pytest.raises(IsADirectoryError, match="`path` must be a file"):
         export_litert(model, tmp_path)
 
@@ -297,6 +339,8 @@ def test_onnx(model, tmp_path, logits, stack):
     outputs = session.run(["logits", "probabilities", "channel_logits"], {"images": IMAGES})
     for output, expected in zip(outputs, (logits, sigmoid(logits), stack), strict=True):
         np.testing.assert_allclose(output, expected, atol=1e-4)
+    names = session.get_modelmeta().custom_metadata_map["class_names"]
+    assert json.loads(names) == list(NAMES)
 
 
 def test_onnx_says_what_to_install(model, tmp_path, monkeypatch):
@@ -305,11 +349,9 @@ def test_onnx_says_what_to_install(model, tmp_path, monkeypatch):
         export_onnx(model, tmp_path / "x.onnx")
 
 
-def test_softmax_and_pixels_from_zero_to_one(model, tmp_path, logits):
-    options = {"probabilities": "softmax", "pixels": "unit"}
-    served = tf.saved_model.load(str(export_saved_model(model, tmp_path / "x", **options)))
+def test_softmax(model, tmp_path, logits):
+    path = export_saved_model(model, tmp_path / "x", probabilities="softmax")
     shares = np.exp(logits - logits.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
+    served = tf.saved_model.load(str(path))
     np.testing.assert_allclose(served.serve(IMAGES)["probabilities"], shares, atol=1e-5)
-    expected = served.serve(np.float32(PIXELS / 255))["logits"]
-    np.testing.assert_allclose(served.serve_uint8(PIXELS)["logits"], expected, atol=1e-5)
