@@ -103,12 +103,9 @@ class Recipe:
 
 
 def _check_extents(values: Sequence[float]) -> tuple[float, float]:
-    try:
-        low, high = (check_positive("augment", value) for value in values)
-    except TypeError:
-        low, high = 1.0, 0.0
-    if low > high:
+    extents = tuple(values) if isinstance(values, Sequence) else ()
+    if len(extents) != 2 or not check_positive("augment", extents[0]) <= extents[1]:
         raise ValueError(
             f"`augment` must be two extents in increasing order. Received: augment={values!r}"
         )
-    return low, high
+    return extents[0], check_positive("augment", extents[1])

@@ -34,7 +34,7 @@ def test_large_scale_with_its_contrast(tmp_path, capsys):
     single = json.loads((output / "single_channel" / "accuracy.json").read_text())
     assert single["scales"] == [1.0] and "selection_slope" not in single
     report = (output / "report.md").read_text()
-    assert "| 2 scale channels, % | single scale channel, % |" in report
+    assert "| 2 scale channels, % | single channel, % |" in report
 
     assert large_scale(f"{QUICK} --compare {output / 'single_channel'} --output {output}") == 0
     assert "was finished before" in capsys.readouterr().out

@@ -133,7 +133,6 @@ def test_failing_trials_end_with_one_line(tune, tmp_path, monkeypatch, capsys, e
         ("--layers", "`layers` must hold at least one value"),
         ("--pooling mean", "pooling='mean'"),
         ("--learning-rate 0", "learning_rate=0"),
-        ("--validation-sizes", "sizes"),
         ("--validation-digits 9999", "between 1 and 400"),
         ("--digits 9999", "between 1 and 3600"),
         ("--trials 0", "trials=0"),

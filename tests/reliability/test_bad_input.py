@@ -174,21 +174,15 @@ INVALID = [
     (lambda **k: pipeline(datasets.training_pipeline, **k), "labels", ([0, 1, 2, 10], [-1] * 4)),
     (datasets.steps_per_epoch, "count", NEGATIVE),
     (lambda **k: datasets.steps_per_epoch(5, **k), "batch_size", NO_COUNTS),
-    (tiny_settings, "network", NO_NAMES),
-    (tiny_settings, "widths", NO_WIDTHS),
-    (tiny_settings, "scales", NO_SCALES),
-    (tiny_settings, "train_scales", [x for x in NO_SCALES if x is not None]),
-    *((tiny_settings, x, NO_NAMES) for x in ("pooling", "sampling", "images", "data", "loss")),
-    (tiny_settings, "precision", NO_NAMES),
-    *(
-        (tiny_settings, x, (None, 3, [], (0,), (NAN,), (1, 1), (99,), "x", ("x",)))
-        for x in ("train_sizes", "test_sizes")
-    ),
-    *((tiny_settings, x, (*NO_COUNTS[1:], 2)) for x in ("frame", "train_frame")),
-    *((tiny_settings, x, NO_COUNTS[1:]) for x in ("digits", "test_digits")),
-    *((tiny_settings, x, NO_COUNTS) for x in ("epochs", "batch_size")),
-    *((tiny_settings, x, NOT_POSITIVE) for x in ("learning_rate", "final_learning_rate")),
-    (tiny_settings, "seed", (*NEGATIVE, 0.5)),
+    (tiny_recipe, "network", NO_NAMES),
+    (tiny_recipe, "widths", NO_WIDTHS),
+    (tiny_recipe, "scales", NO_SCALES),
+    (tiny_recipe, "train_scales", [x for x in NO_SCALES if x is not None]),
+    *((tiny_recipe, x, NO_NAMES) for x in ("pooling", "sampling", "loss", "precision")),
+    (tiny_recipe, "augment", (3, [], (0, 1), (NAN, 1), (2, 1), (1, 2, 3), "xy", ("x", 1))),
+    *((tiny_recipe, x, NO_COUNTS) for x in ("epochs", "batch_size")),
+    *((tiny_recipe, x, NOT_POSITIVE) for x in ("learning_rate", "final_learning_rate")),
+    (tiny_recipe, "seed", (*NEGATIVE, 0.5)),
 ]
 
 
@@ -329,8 +323,6 @@ def test_kernels_of_any_numbers(sigma, truncation):
             for field in (
                 "widths",
                 "scales",
-                "train_sizes",
-                "digits",
                 "epochs",
                 "batch_size",
                 "seed",
