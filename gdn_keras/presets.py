@@ -1,7 +1,8 @@
 """Networks as plain data, for `gdn_keras.from_preset`.
 
 `parameters` are arguments of `gdn_keras.models.gaussian_derivative_network`; `weights` is the
-folder of `saved_models` where trained weights are, with a README that says how well they do.
+folder of `saved_models` where trained weights are, with a README that says how well they do. There,
+`class_names` are known too, and the registered name of the layer that takes raw pixels.
 """
 
 # sigma_0 = 2^(i/2), from 1/sqrt(2) to 8: the paper's eight scale channels.
@@ -12,6 +13,11 @@ _WIDE_SCALES = tuple(2 ** (i / 2) for i in range(-2, 8))
 _DIGITS = {"input_shape": (112, 112, 1), "classes": 10}
 _DEFAULT = {**_DIGITS, "widths": (12, 16, 24, 32, 64)}
 _LARGE = {**_DIGITS, "widths": (16, 24, 32, 48, 64)}
+
+_DIGIT_NAMES = {
+    "preprocessing": "gdn_keras>ArctanContrast",
+    "class_names": tuple("0123456789"),
+}
 
 PRESETS = {
     "mnist": {
@@ -36,6 +42,7 @@ PRESETS = {
             "description": f"`default`, ten scale channels, trained on digits of size {size} only.",
             "parameters": {**_DEFAULT, "scales": _WIDE_SCALES},
             "weights": f"default_size{size}",
+            **_DIGIT_NAMES,
         }
         for size in (1, 2, 4)
     },
@@ -43,5 +50,6 @@ PRESETS = {
         "description": "`large`, ten scale channels, trained on digits of size 2 only.",
         "parameters": {**_LARGE, "scales": _WIDE_SCALES},
         "weights": "large_size2",
+        **_DIGIT_NAMES,
     },
 }

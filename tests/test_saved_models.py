@@ -8,7 +8,7 @@ import pytest
 
 import gdn_keras
 from gdn_keras.datasets import load_embedded_digits, rescale_images
-from gdn_keras.models import scale_channels_of
+from gdn_keras.models import class_names_of, scale_channels_of
 from gdn_keras.presets import PRESETS
 
 SAVED_MODELS = Path(__file__).parents[1] / "saved_models"
@@ -54,6 +54,17 @@ def test_trained_weights_at_other_sizes_and_scales():
     assert other.input_shape == (None, 40, 50, 1) and scale_channels_of(other).scales == (1, 2)
     for ours, theirs in zip(trained.get_weights(), other.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("overrides", [{}, {"scales": (1.0, 2.0)}])
+def test_trained_networks_take_pixels_and_know_their_classes(overrides):
+    model = gdn_keras.from_preset("default_size2", **overrides)
+    assert class_names_of(model) == tuple("0123456789")
+    pixels = np.zeros((20, 112, 112, 1), "uint8")
+    digits = load_embedded_digits()
+    pixels[:, 28:84, 28:84, 0] = np.kron(digits.x_test[:20], np.ones((2, 2), "uint8"))
+    predicted = model.predict(pixels, verbose=0).argmax(axis=1)
+    assert np.mean(predicted == digits.y_test[:20]) >= 0.9
 
 
 def test_without_weights_presets_are_random():

@@ -27,7 +27,6 @@ PICTURE = ROOT / "docs" / "pictures" / "training_sizes.png"
 def keep(run: Path, name: str) -> Path:
     """Copies a run's accuracy.json."""
     results = read_results(run)
-    results["settings"]["data_dir"] = None  # a path of the machine that it was trained on
     KEPT.mkdir(exist_ok=True)
     path = KEPT / f"{name}.json"
     path.write_text(json.dumps(results) + "\n")

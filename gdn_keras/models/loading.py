@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from gdn_keras.models.classifier import as_classifier, class_names_of, preprocessing_of
+from gdn_keras.models.classifier import as_classifier, class_names_of
 from gdn_keras.models.gaussian_derivative_network import gaussian_derivative_network
 from gdn_keras.presets import PRESETS
 from gdn_keras.scale_space.validation import check_choice
@@ -17,6 +17,8 @@ _FOLDERS = (_PACKAGE / "saved_models", _PACKAGE.parent / "saved_models")
 
 def from_preset(preset: str, load_weights: bool = True, **overrides: Any) -> keras.Model:
     """A network by its name, with trained weights where the preset has some.
+
+    A trained network takes raw pixels and knows the names of its classes (`class_names_of`).
 
     Example:
 
@@ -38,13 +40,16 @@ def from_preset(preset: str, load_weights: bool = True, **overrides: Any) -> ker
     entry = PRESETS[preset]
     if not load_weights or "weights" not in entry:
         return gaussian_derivative_network(**{**entry["parameters"], **overrides})
-    trained = keras.saving.load_model(_file(entry["weights"]), compile=False)
-    if not overrides:
-        return trained
-    network = gaussian_derivative_network(**{**entry["parameters"], **overrides})
+    network = keras.saving.load_model(_file(entry["weights"]), compile=False)
     try:
-        network.set_weights(trained.get_weights())
-        return as_classifier(network, preprocessing_of(trained), class_names_of(trained))
+        if overrides:
+            weights = network.get_weights()
+            network = gaussian_derivative_network(**{**entry["parameters"], **overrides})
+            network.set_weights(weights)
+        if class_names_of(network) is not None:
+            return network
+        preprocessing = keras.saving.get_registered_object(entry["preprocessing"])()
+        return as_classifier(network, preprocessing, entry["class_names"])
     except ValueError as error:
         given = ", ".join(f"{name}={value!r}" for name, value in overrides.items())
         raise ValueError(
