@@ -3,11 +3,11 @@
     python examples/train_folder.py PICTURES --output runs/mine
     python examples/predict.py runs/mine/saved_model picture.png
 
-180 photographs of traffic signs in three classes take under two minutes on 2 cores, report and export
-included. A fifth of the pictures is held out; the network is tested on them at sizes that it was
-not trained on. Everything is in the output folder, with report.md as its first page.
+180 photographs of traffic signs in three classes take two minutes on 2 cores, with report and
+export. A fifth of the pictures is held out; the network is tested on them at sizes that it was not
+trained on. Everything is in the output folder, with report.md as its first page.
 
-Other data sets of `gdn_keras.datasets`, with their options, on the same way:
+Other data sets of `gdn_keras.datasets`, and their options, in the same way:
 
     python examples/train_folder.py GTSRB --data gtsrb --scales 0.7071 8 8 --output runs/gtsrb
     python examples/train_folder.py PICTURES --option frame=96 --option colour=False

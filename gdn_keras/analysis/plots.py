@@ -179,7 +179,7 @@ def _size_axis(axis: Any, sizes: Sequence[float], size_name: str) -> None:
     low, high = np.log2(min(sizes)), np.log2(max(sizes))
     ticks = np.arange(np.ceil(low - 1e-9), np.floor(high + 1e-9) + 1)
     axis.set_xticks(ticks, [f"{2.0**t:g}" if t >= 0 else f"1/{2 ** int(-t)}" for t in ticks])
-    axis.set_xlabel(f"test {size_name}")
+    axis.set_xlabel(size_name)
 
 
 def _edges(centres: np.ndarray) -> np.ndarray:

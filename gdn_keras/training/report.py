@@ -159,13 +159,13 @@ def _headline(results: dict[str, Any]) -> str:
 def _table(results: dict, others: Mapping[str, dict[str, Any]]) -> str:
     names = [label(results), *others]
     curves = [curve(results), *map(curve, others.values())]
-    head = "validation" if None in curves[0] else f"test {results['size_name']}"
+    head = "images" if None in curves[0] else results["size_name"]
     lines = [f"| {head} | {' | '.join(f'{name}, %' for name in names)} |"]
     lines.append("|---" * (len(names) + 1) + "|")
     for size in curves[0]:
         cells = [f"{100 * c[size]:.2f}" if size in c else "" for c in curves]
         trained = " (trained)" if size in results["settings"]["train_sizes"] else ""
-        shown = "all" if size is None else f"{size:.3g}"
+        shown = "validation" if size is None else f"{size:.3g}"
         lines.append(f"| {shown}{trained} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

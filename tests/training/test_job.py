@@ -92,7 +92,7 @@ def test_other_runs_are_drawn_beside(finished, tiny, data, tmp_path):
     folder, _ = finished
     write_report(folder, {"the other": folder})
     text = (folder / "report.md").read_text()
-    assert "| test size | 2 scale channels, % | the other, % |" in text
+    assert "| size | 2 scale channels, % | the other, % |" in text
     with pytest.raises(ValueError, match="no finished run"):
         prepare_training(tiny, data, tmp_path / "new", {"the other": tmp_path})
     assert not (tmp_path / "new").exists()
