@@ -21,11 +21,11 @@ import keras
 from contest.tasks import WIDTHS
 from contest.tensorflow_steps import plain_cnn
 
-from gdn_keras.datasets import steps_per_epoch, training_pipeline
-from gdn_keras.experiments import Settings, accuracy_by_size, draw_generalization
-from gdn_keras.experiments.data import RunData, load_data
-from gdn_keras.experiments.run_folder import read_results
-from gdn_keras.experiments.training import CLASSES, augmentation, compile_network
+from gdn_keras.analysis import accuracy_by_size, draw_generalization
+from gdn_keras.datasets import ImageData, load_dataset, steps_per_epoch
+from gdn_keras.training import Recipe
+from gdn_keras.training.fitting import compile_network, fit_options
+from gdn_keras.training.run_folder import read_results
 
 
 def main(arguments=None) -> None:
@@ -35,28 +35,24 @@ def main(arguments=None) -> None:
     parser.add_argument("--output", required=True, type=Path, help="folder for the results")
     parser.add_argument("--compare", type=Path, nargs="+", default=[], help="finished runs")
     parser.add_argument("--network", choices=tuple(WIDTHS), default="default", help="its widths")
-    parser.add_argument("--epochs", type=int, default=Settings.epochs)
+    parser.add_argument("--epochs", type=int, default=Recipe.epochs)
     parser.add_argument("--digits", type=int, help="training digits (default: all)")
     parser.add_argument("--test-digits", type=int, help="test digits a size (default: all)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     try:
-        settings = Settings(
-            epochs=options.epochs,
-            digits=options.digits,
-            test_digits=options.test_digits,
-            seed=options.seed,
-        )
+        recipe = Recipe(epochs=options.epochs, seed=options.seed, augment=(56.0, 56.0))
         compared = {str(run): curve_of(run) for run in options.compare}
-        data = load_data(settings)
+        counts = {"count": options.digits, "test_count": options.test_digits}
+        data = load_dataset("mnist_large_scale", train_sizes=(2,), **counts)
         options.output.mkdir(parents=True, exist_ok=True)
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    curve = train_and_test(settings, data, WIDTHS[options.network])
+    curve = train_and_test(recipe, data, WIDTHS[options.network])
     with open(options.output / "plain_cnn.csv", "w", newline="") as file:
         csv.writer(file).writerows([("size", "accuracy"), *curve.items()])
     curves = {**compared, "plain CNN": curve}
-    draw_generalization(curves, options.output / "plain_cnn.png", settings.train_sizes)
+    draw_generalization(curves, options.output / "plain_cnn.png", data.train_sizes)
     for size, accuracy in curve.items():
         print(f"test size {size:<6.3g} {accuracy:7.2%}")
 
@@ -66,24 +62,17 @@ def curve_of(run: Path) -> dict[float, float]:
     return {row["size"]: row["accuracy"] for row in read_results(run)["sizes"]}
 
 
-def train_and_test(settings: Settings, data: RunData, widths) -> dict[float, float]:
+def train_and_test(recipe: Recipe, data: ImageData, widths) -> dict[float, float]:
     """Accuracy of the trained CNN at each test size."""
-    keras.utils.set_random_seed(settings.seed)
-    steps = steps_per_epoch(len(data.train.labels), settings.batch_size)
-    model = plain_cnn((settings.frame, settings.frame, 1), widths)
-    compile_network(model, settings, steps * settings.epochs)
-    batches = training_pipeline(
-        *data.train,
-        batch_size=settings.batch_size,
-        num_classes=CLASSES,
-        seed=settings.seed,
-        augment=augmentation(settings),
-    )
+    keras.utils.set_random_seed(recipe.seed)
+    steps = steps_per_epoch(len(data.train.labels), recipe.batch_size)
+    model = plain_cnn(data.train.images.shape[1:], widths)
+    compile_network(model, recipe, steps * recipe.epochs)
     start = time.monotonic()
-    model.fit(batches, steps_per_epoch=steps, epochs=settings.epochs, shuffle=False, verbose=2)
-    images = len(data.train.labels) * settings.epochs
+    model.fit(**fit_options(recipe, data), epochs=recipe.epochs, verbose=2)
+    images = len(data.train.labels) * recipe.epochs
     print(f"{1e3 * (time.monotonic() - start) / images:.3g} ms an image and step")
-    return accuracy_by_size(model, data.test, settings.test_sizes)
+    return accuracy_by_size(model, data)
 
 
 if __name__ == "__main__":

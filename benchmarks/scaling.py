@@ -75,28 +75,28 @@ def work(options: argparse.Namespace) -> None:
     import keras
     import numpy as np
 
-    from gdn_keras.datasets import training_pipeline
-    from gdn_keras.experiments import Settings, distribution
-    from gdn_keras.experiments.training import build_network, compile_network
+    from gdn_keras.datasets import ImageData, LabelledImages, training_pipeline
+    from gdn_keras.training import Recipe, distribution
+    from gdn_keras.training.fitting import build_network, compile_network
 
     distribution.join(address, count, index)
-    settings = Settings(
-        network=options.network, frame=options.side, batch_size=options.batch, distribute=True
-    )
-    images = np.random.default_rng(0).normal(size=(options.batch, options.side, options.side))
+    recipe = Recipe(network=options.network, batch_size=options.batch, distribute=True)
+    images = np.random.default_rng(0).normal(size=(options.batch, options.side, options.side, 1))
     labels = np.arange(options.batch) % 10
+    part = LabelledImages(images, labels)
+    data = ImageData("noise", part, part, lambda size: part, (), tuple("0123456789"))
     ends = []
 
     def note(_, logs):
         float(logs["loss"])  # waits for the step
         ends.append(time.monotonic())
 
-    with distribution.training_strategy(settings).scope():
-        model = build_network(settings)
-        compile_network(model, settings, options.steps)
+    with distribution.training_strategy(recipe).scope():
+        model = build_network(recipe, data)
+        compile_network(model, recipe, options.steps)
         batches = training_pipeline(images, labels, batch_size=options.batch)
         model.fit(
-            distribution.shared_out(batches, distribution.device_count(settings)),
+            distribution.shared_out(batches, distribution.device_count(recipe)),
             steps_per_epoch=options.steps + 2,
             callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=note)],
             shuffle=False,

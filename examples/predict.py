@@ -1,16 +1,22 @@
-"""Reads digits in image files with an exported network.
+"""Says what is in image files, with any exported network.
 
-    python examples/predict.py run/saved_model digit.png photo.jpg
+    python examples/predict.py runs/mine/saved_model street.png crossing.jpg
 
-    file       digit  confidence    size
-    digit.png      7      100.0%    1.41
-    photo.jpg      3       99.4%   14.06
+    file          class  confidence    size
+    street.png     stop      100.0%    0.84
+    crossing.jpg  yield       99.4%    3.36
 
-The files are PNG or JPEG of any size, grey or colour, one digit each, light on dark or dark on
-light. `size` is the digit's in the file, if the network was exported with its `training_size`: 1 is
-a digit of MNIST, 20 pixels high. A file that cannot be used gets a line that says why, the others
-go on, and the exit code is 1. It takes about ten seconds, most of them for TensorFlow to start,
-and a few milliseconds for each further file.
+The files are PNG or JPEG of any size, grey or colour, one object each in the middle. Pictures keep
+their pixels: they are placed in the network's frame and continued beyond their edges, and shrunk
+only if they are larger than it. `size` is the object's in the file, in units of the finest scale
+channel, or of the training size if the network was exported with that. It takes about ten seconds,
+most of them for TensorFlow to start, and a few milliseconds for each further file. A file that
+cannot be used gets a line that says why, the others go on, and the exit code is 1.
+
+    python examples/predict.py saved_models/default_size2/saved_model digit.png --object
+
+With --object, the picture shows one object, such as a digit, on an even background, anywhere and
+light on dark or dark on light: it is centred and shown light on dark.
 
 It needs TensorFlow and Pillow, not gdn_keras. `tf.saved_model.load(folder).serve_uint8` would do
 for a network of one's own; a SavedModel is a program, though, so that of one from elsewhere only
@@ -18,12 +24,13 @@ the network is taken, and only if it is made of arithmetic.
 """
 
 import argparse
+import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -38,11 +45,11 @@ FILL = 80 / 112
 MIN_CONTRAST = 16
 # What networks are made of; nothing that could read or write a file, or run code.
 OPERATIONS = (
-    "Abs Add AddN AddV2 ArgMax Atan BatchMatMulV2 BiasAdd BroadcastTo Cast ConcatV2 Const "
+    "Abs Add AddN AddV2 ArgMax Atan Atan2 BatchMatMulV2 BiasAdd BroadcastTo Cast ConcatV2 Const "
     "Conv2D DepthwiseConv2dNative DivNoNan Einsum Elu EnsureShape Equal Erf Exp ExpandDims Fill "
-    "FloorDiv FloorMod GatherNd GatherV2 Greater GreaterEqual Identity IdentityN IsFinite "
+    "Floor FloorDiv FloorMod GatherNd GatherV2 Greater GreaterEqual Identity IdentityN IsFinite "
     "LeakyRelu Less LessEqual Log Log1p LogSoftmax LogicalAnd LogicalNot MatMul Max Maximum "
-    "Mean Min Minimum MirrorPad Mul Neg NoOp Pack Pad PadV2 PartitionedCall Placeholder "
+    "Mean Min Minimum MirrorPad Mul Neg NoOp OnesLike Pack Pad PadV2 PartitionedCall Placeholder "
     "PlaceholderWithDefault Pow Prod Range RealDiv Reciprocal Relu Relu6 Reshape ReverseV2 "
     "Rsqrt Select SelectV2 Selu Shape Sigmoid Slice Softmax Softplus Softsign Split SplitV Sqrt "
     "Square SquaredDifference Squeeze StopGradient StridedSlice Sub Sum Tanh Tile Transpose "
@@ -50,8 +57,8 @@ OPERATIONS = (
 )
 
 
-def read_grey(path: Path) -> np.ndarray:
-    """The picture as float grey values 0 to 255, the right way up; raises if there is any doubt."""
+def read_picture(path: Path, channels: int) -> np.ndarray:
+    """The picture [height, width, channels], 0 to 255, upright; raises if there is any doubt."""
     if not path.is_file():
         raise ValueError("no such file")
     with warnings.catch_warnings():
@@ -62,18 +69,33 @@ def read_grey(path: Path) -> np.ndarray:
             image = ImageOps.exif_transpose(image)
     if image.mode.startswith(("I", "F")):
         pixels = np.asarray(image, "float32")
-        return pixels * (255 / max(pixels.max(), 1))
+        image = Image.fromarray(np.uint8(pixels * (255 / max(pixels.max(), 1))))
     if image.has_transparency_data:
-        # On mid-grey, black and white digits both stand out.
+        # On mid-grey, black and white objects both stand out.
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, (128, 128, 128)), image)
-    return np.asarray(image.convert("L"), "float32")
+    pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"))
+    return pixels.reshape(*pixels.shape[:2], -1)
+
+
+def place(pixels: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndarray, float]:
+    """The picture in the middle of a frame, its edge continued, and by how much it was shrunk."""
+    shrink = max(1.0, *(n / m for n, m in zip(pixels.shape, frame, strict=False)))
+    if shrink > 1:
+        height, width = (max(1, round(n / shrink)) for n in pixels.shape[:2])
+        image = Image.fromarray(pixels.squeeze(2) if pixels.shape[2] == 1 else pixels)
+        pixels = np.asarray(image.resize((width, height), Image.Resampling.LANCZOS))
+        pixels = pixels.reshape(height, width, -1)
+    margins = [
+        ((m - n) // 2, m - n - (m - n) // 2) for n, m in zip(pixels.shape, frame, strict=False)
+    ]
+    return np.pad(pixels, [*margins, (0, 0)], "edge"), shrink
 
 
 def light_on_dark(pixels: np.ndarray) -> np.ndarray:
-    """The picture on a background of 0, which is what most of the border shows."""
+    """A grey picture on a background of 0, which is what most of the border shows."""
     border = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
-    pixels = pixels - np.median(border)
+    pixels = np.float32(pixels) - np.median(border)
     if -pixels.min() > pixels.max():
         pixels = -pixels
     if pixels.max() < MIN_CONTRAST:
@@ -82,10 +104,10 @@ def light_on_dark(pixels: np.ndarray) -> np.ndarray:
 
 
 def fit_frame(pixels: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndarray, float]:
-    """The digit in the middle of a frame, and by how much it was shrunk to fit (1 if it did).
+    """The object in the middle of a frame, and by how much it was shrunk to fit (1 if it did).
 
-    The middle of a digit is its centre of mass, as in MNIST. Digits that fit keep their size: the
-    network takes them at any.
+    The middle of an object is its centre of mass, as in MNIST. Objects that fit keep their size:
+    the network takes them at any.
     """
     digit = np.where(pixels > pixels.max() / 4, pixels, 0)
     centres, shrink = [], 1.0
@@ -109,18 +131,31 @@ def fail(message: str) -> NoReturn:
     sys.exit(2)
 
 
-def load_endpoint(path: Path):
-    """The endpoint for grey images, and the height and width of its images."""
+@contextlib.contextmanager
+def without_stderr() -> Iterator[None]:
+    """Silence while TensorFlow starts, which writes before it can be told not to."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def load_endpoint(path: Path) -> tuple[Callable[[np.ndarray], dict], tuple[int, int], int]:
+    """The endpoint for raw pixels, height and width of its images, and their channels."""
     if not (path / "saved_model.pb").is_file():
         fail(f"{path} is not a SavedModel: it has no file saved_model.pb")
-    import tensorflow as tf  # takes seconds
-    from tensorflow.core.protobuf import saved_model_pb2
-
+    with without_stderr():
+        import tensorflow as tf  # takes seconds
+        from tensorflow.core.protobuf import saved_model_pb2
     try:
         content = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
         meta = content.meta_graphs[0]
         if "serve_uint8" not in meta.signature_def:
-            fail(f"{path} has no endpoint serve_uint8, for grey images")
+            fail(f"{path} has no endpoint serve_uint8: export a network with its preprocessing")
         signature = meta.signature_def["serve_uint8"]
         outputs = {key: tensor.name for key, tensor in signature.outputs.items()}
         foreign = operations_of(meta.graph_def, outputs.values()) - set(OPERATIONS.split())
@@ -132,11 +167,15 @@ def load_endpoint(path: Path):
     except Exception as error:  # damaged files fail in many ways
         fail(f"{path} cannot be loaded, it may be damaged: {one_line(error)}")
     session = tf.compat.v1.Session(graph=graph)
-    _, height, width, _ = images.shape
-    return lambda pixels: session.run(outputs, {images: pixels}), (height or 112, width or 112)
+    _, height, width, channels = images.shape
+    return (
+        lambda pixels: session.run(outputs, {images: pixels}),
+        (height or 112, width or 112),
+        channels,
+    )
 
 
-def operations_of(graph, outputs: Iterable[str]) -> set[str]:
+def operations_of(graph: Any, outputs: Iterable[str]) -> set[str]:
     """The names of the operations that some tensors of a graph need, in functions too."""
     functions = {function.signature.name: function.node_def for function in graph.library.function}
     nodes, names = {node.name: node for node in graph.node}, list(outputs)
@@ -155,24 +194,35 @@ def operations_of(graph, outputs: Iterable[str]) -> set[str]:
     return found - {function.signature.name for function in graph.library.function}
 
 
-def read_digits(endpoint, frame: tuple[int, int], paths: list[Path]) -> list[tuple | str]:
-    """Digit, confidence and size of each file, or what is wrong with it."""
+def predict(
+    endpoint: Callable[[np.ndarray], dict],
+    frame: tuple[int, int],
+    channels: int,
+    paths: list[Path],
+    one_object: bool = False,
+) -> list[tuple | str]:
+    """Class, confidence and size of each file, or what is wrong with it."""
     results, images, shrinks = [], [], []
     for path in paths:
         try:
-            image, shrink = fit_frame(light_on_dark(read_grey(path)), frame)
+            pixels = read_picture(path, 1 if one_object else channels)
+            if one_object:
+                image, shrink = fit_frame(light_on_dark(pixels[..., 0]), frame)
+                image = np.repeat(image[..., None], channels, axis=2)
+            else:
+                image, shrink = place(pixels, frame)
         except Exception as error:  # files of others: whatever it is, the rest goes on
             results.append(one_line(error))
         else:
             results.append(None)
-            images.append(image[..., None])
+            images.append(image)
             shrinks.append(shrink)
     if images:
         outputs = endpoint(np.stack(images))
         probabilities, sizes = (outputs[k] for k in ("probabilities", "relative_size"))
-        rows = iter(
-            zip(probabilities.argmax(1), probabilities.max(1), sizes * shrinks, strict=True)
-        )
+        names = outputs.get("class_name", probabilities.argmax(1).astype("S"))
+        names = [one_line(name.decode(errors="replace")) for name in names]
+        rows = iter(zip(names, probabilities.max(1), sizes * shrinks, strict=True))
         results = [next(rows) if result is None else result for result in results]
     return results
 
@@ -186,24 +236,26 @@ def one_line(message: object) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("saved_model", type=Path, help="folder written by export_saved_model")
-    parser.add_argument("images", type=Path, nargs="+", help="PNG or JPEG files, one digit each")
+    parser.add_argument("images", type=Path, nargs="+", help="PNG or JPEG files")
+    text = "one object on an even background, such as a digit: centre it, light on dark"
+    parser.add_argument("--object", action="store_true", help=text)
     options = parser.parse_args()
-    endpoint, frame = load_endpoint(options.saved_model)
-    names = [one_line(path) for path in options.images]
-    width = max(4, *map(len, names))
-    print(f"{'file':{width}}  digit  confidence    size")
-    failed = 0
-    for start in range(0, len(names), BATCH):
-        batch = slice(start, start + BATCH)
-        results = read_digits(endpoint, frame, options.images[batch])
-        for name, result in zip(names[batch], results, strict=True):
-            if isinstance(result, str):
-                failed += 1
-                print(f"{name:{width}}  cannot be used: {result}")
-            else:
-                digit, confidence, size = result
-                print(f"{name:{width}}  {digit:5d}  {confidence:10.1%}  {size:6.2f}")
-    return 1 if failed else 0
+    endpoint, frame, channels = load_endpoint(options.saved_model)
+    files = [one_line(path) for path in options.images]
+    results = []
+    for start in range(0, len(files), BATCH):
+        paths = options.images[start : start + BATCH]
+        results += predict(endpoint, frame, channels, paths, options.object)
+    width = max(4, *map(len, files))
+    wide = max([5, *(len(result[0]) for result in results if not isinstance(result, str))])
+    print(f"{'file':{width}}  {'class':>{wide}}  confidence    size")
+    for file, result in zip(files, results, strict=True):
+        if isinstance(result, str):
+            print(f"{file:{width}}  cannot be used: {result}")
+        else:
+            name, confidence, size = result
+            print(f"{file:{width}}  {name:>{wide}}  {confidence:10.1%}  {size:6.2f}")
+    return 1 if any(isinstance(result, str) for result in results) else 0
 
 
 if __name__ == "__main__":

@@ -19,13 +19,18 @@ KERASTUNER_ORACLE_IP and KERASTUNER_ORACLE_PORT. The chief trains nothing; it wr
 """
 
 import argparse
+import dataclasses
 import math
 import os
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from gdn_keras.datasets import TEST_SIZES, load_dataset
+from gdn_keras.training.command_line import exit_code, scales_between
 
 FILES = {
     "report.md": "one page with everything on it",
@@ -68,13 +73,15 @@ def parser() -> argparse.ArgumentParser:
     group("--any-order", action="store_true", help="let layers be narrower than those before")
 
     group = flags.add_argument_group("data").add_argument
-    group("--data", choices=("embedded", "mnist", "tfds"), help="as for training (embedded)")
+    group("--data", choices=("embedded", "idx", "tfds"), help="source of the digits (embedded)")
     group("--mnist-dir", metavar="FOLDER", help="folder of the MNIST files")
     group("--digits", type=int, default=2000, metavar="N", help="training digits (2000)")
     group("--validation-digits", type=int, metavar="N", help="for each size (all)")
-    group("--validation-sizes", type=float, nargs="*", metavar="SIZE", help="(0.5 … 4, by √2)")
+    sizes, text = tuple(2.0 ** (k / 2) for k in range(-2, 5)), "(0.5 … 4, by √2)"
+    group("--validation-sizes", type=float, nargs="*", default=sizes, metavar="SIZE", help=text)
     group("--test-digits", type=int, metavar="N", help="for the best network (all)")
-    group("--test-sizes", type=float, nargs="*", metavar="SIZE", help="of the best network (17)")
+    text = "of the best network (17)"
+    group("--test-sizes", type=float, nargs="*", default=TEST_SIZES, metavar="SIZE", help=text)
     group("--train-size", type=float, nargs="+", default=[1.0], metavar="SIZE", help="(1)")
 
     group = flags.add_argument_group("training").add_argument
@@ -97,31 +104,19 @@ def count(text: str) -> int:
     return int(number)
 
 
-def search_of(options: argparse.Namespace):
-    """The search that the flags ask for."""
-    import dataclasses
+def prepare(options: argparse.Namespace) -> Any:
+    """The search that the flags ask for, ready to start."""
+    from gdn_keras.tuning import SEARCH_RECIPE, Budget, Search, Space, prepare_search, role
 
-    from gdn_keras.datasets import TEST_SIZES
-    from gdn_keras.experiments.command_line import _scales
-    from gdn_keras.presets import PAPER_SCALES
-    from gdn_keras.tuning import SEARCH_SETTINGS, VALIDATION_SIZES, Budget, Search, Space
-
-    settings = dataclasses.replace(
-        SEARCH_SETTINGS,
-        scales=_scales(options.scales) or PAPER_SCALES,
-        train_scales=_scales(options.train_scales) or SEARCH_SETTINGS.train_scales,
-        train_sizes=options.train_size,
-        test_sizes=TEST_SIZES if options.test_sizes is None else options.test_sizes,
-        frame=options.frame,
-        train_frame=options.train_frame,
-        data=options.data or ("mnist" if options.mnist_dir else "embedded"),
-        data_dir=options.mnist_dir,
-        digits=options.digits,
-        test_digits=options.test_digits,
-        augment=options.augment,
+    scales = {"scales": options.scales, "train_scales": options.train_scales}
+    scales = {name: scales_between(value, name) for name, value in scales.items() if value}
+    recipe = dataclasses.replace(
+        SEARCH_RECIPE,
+        augment=tuple(28 * f(options.train_size) for f in (min, max)) if options.augment else None,
         epochs=options.epochs,
         batch_size=options.batch_size,
         seed=options.seed,
+        **scales,
     )
     space = Space(
         widths=options.widths,
@@ -131,50 +126,47 @@ def search_of(options: argparse.Namespace):
         learning_rate=options.learning_rate,
         non_decreasing=not options.any_order,
     )
-    sizes = options.validation_sizes
-    return Search(
-        tuner=options.tuner,
-        trials=options.trials,
-        space=space,
-        budget=Budget(options.max_parameters, options.max_multiply_adds),
-        settings=settings,
-        validation_sizes=VALIDATION_SIZES if sizes is None else tuple(sizes),
-        validation_digits=options.validation_digits,
-    )
+    budget = Budget(options.max_parameters, options.max_multiply_adds)
+    search = Search(options.tuner, options.trials, space, budget, recipe)
+    digits = {
+        "source": options.data,
+        "train_sizes": options.train_size,
+        "frame": options.frame,
+        "train_frame": options.train_frame,
+        "count": options.digits,
+    }
+    name, directory = "mnist_large_scale", options.mnist_dir
+    test = {"test_sizes": options.test_sizes, "test_count": options.test_digits}
+    held_out = {"test_sizes": options.validation_sizes, "test_count": options.validation_digits}
+    data = load_dataset(name, directory, **digits, **test)
+    validation = load_dataset(name, directory, **digits, **held_out, test_split="validation")
+    job = prepare_search(search, data, options.output, validation)
+    part = {"alone": "", "chief": ", as chief"}.get(role(), ", as one of its workers")
+    job.reporter.line(f"{job.folder}: {search.tuner} search, {search.trials} trials{part}.")
+    return job
+
+
+def run(job: Any) -> None:
+    """Runs the search and says what came of it."""
+    from gdn_keras.tuning import baseline_answers, run_search, summarize_search
+
+    began = time.monotonic()
+    results = run_search(job)
+    if not results:  # a worker has none
+        return
+    minutes, seconds = divmod(round(time.monotonic() - began), 60)
+    for line in ("", summarize_search(job, results), *baseline_answers(results)):
+        job.reporter.line(line)
+    job.reporter.line(f"({minutes} min {seconds} s)\n")
+    for file, content in FILES.items():
+        if (job.folder / file).exists():
+            job.reporter.line(f"  {job.folder / file}: {content}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parses, runs and prints; the exit code is that of examples/train_large_scale.py."""
+    """Parses and runs; the exit code is that of examples/train_large_scale.py."""
     options = parser().parse_args(arguments)
-    try:
-        from gdn_keras.experiments.training import TrainingStopped
-        from gdn_keras.tuning import baseline_answers, prepare, role, run, summary
-
-        job = prepare(search_of(options), options.output)
-    except (ValueError, OSError, ImportError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    part = {"alone": "", "chief": ", as chief"}.get(role(), ", as one of its workers")
-    print(f"{job.folder}: {options.tuner} search, {options.trials} trials{part}.", flush=True)
-    began = time.monotonic()
-    try:
-        results = run(job)
-    except TrainingStopped as stop:
-        print(f"\n{stop}", file=sys.stderr)
-        return 130 if stop.interrupted else 1
-    except OSError as error:
-        print(f"\nerror: {error}", file=sys.stderr)
-        return 1
-    if results:
-        minutes, seconds = divmod(round(time.monotonic() - began), 60)
-        print("", summary(job, results), *baseline_answers(results), sep="\n")
-        print(f"({minutes} min {seconds} s)\n")
-        for file, content in FILES.items():
-            if (job.folder / file).exists():
-                print(f"  {job.folder / file}: {content}")
-    return 0
+    return exit_code(lambda: prepare(options), run)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,22 @@
 """Gaussian derivative networks: scale-covariant and scale-invariant networks for Keras 3."""
 
-from gdn_keras import datasets, experiments, export, layers, models, presets, scale_space
-from gdn_keras.pretrained import load_pretrained, pretrained_names
+from gdn_keras import startup
+
+# isort: split
+from gdn_keras import analysis, datasets, export, layers, models, presets, scale_space, training
+from gdn_keras.models import from_preset
 from gdn_keras.version import __version__
 
 __all__ = [
     "__version__",
+    "analysis",
     "datasets",
-    "experiments",
     "export",
+    "from_preset",
     "layers",
-    "load_pretrained",
     "models",
     "presets",
-    "pretrained_names",
     "scale_space",
+    "startup",
+    "training",
 ]

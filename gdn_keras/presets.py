@@ -1,14 +1,23 @@
-"""The paper's networks as plain data.
+"""Networks as plain data, for `gdn_keras.from_preset`.
 
-`parameters` are arguments of `gdn_keras.models.gaussian_derivative_network`.
+`parameters` are arguments of `gdn_keras.models.gaussian_derivative_network`; `weights` is the
+folder of `saved_models` where trained weights are, with a README that says how well they do. There,
+`class_names` are known too, and the registered name of the layer that takes raw pixels.
 """
 
 # sigma_0 = 2^(i/2), from 1/sqrt(2) to 8: the paper's eight scale channels.
 PAPER_SCALES = tuple(2 ** (i / 2) for i in range(-1, 7))
+# One more below and one above, as the trained networks have them.
+_WIDE_SCALES = tuple(2 ** (i / 2) for i in range(-2, 8))
 
-_LARGE_SCALE = {"input_shape": (112, 112, 1), "classes": 10}
-_DEFAULT = {**_LARGE_SCALE, "widths": (12, 16, 24, 32, 64)}
-_LARGE = {**_LARGE_SCALE, "widths": (16, 24, 32, 48, 64)}
+_DIGITS = {"input_shape": (112, 112, 1), "classes": 10}
+_DEFAULT = {**_DIGITS, "widths": (12, 16, 24, 32, 64)}
+_LARGE = {**_DIGITS, "widths": (16, 24, 32, 48, 64)}
+
+_DIGIT_NAMES = {
+    "preprocessing": "gdn_keras>ArctanContrast",
+    "class_names": tuple("0123456789"),
+}
 
 PRESETS = {
     "mnist": {
@@ -28,12 +37,19 @@ PRESETS = {
         "description": "The larger network of section 6, eight scale channels.",
         "parameters": {**_LARGE, "scales": PAPER_SCALES},
     },
-    "default_single": {
-        "description": "One scale channel of `default`; set `scales` to the training size.",
-        "parameters": {**_DEFAULT, "scales": (1.0,)},
+    **{
+        f"default_size{size}": {
+            "description": f"`default`, ten scale channels, trained on digits of size {size} only.",
+            "parameters": {**_DEFAULT, "scales": _WIDE_SCALES},
+            "weights": f"default_size{size}",
+            **_DIGIT_NAMES,
+        }
+        for size in (1, 2, 4)
     },
-    "large_single": {
-        "description": "One scale channel of `large`; set `scales` to the training size.",
-        "parameters": {**_LARGE, "scales": (1.0,)},
+    "large_size2": {
+        "description": "`large`, ten scale channels, trained on digits of size 2 only.",
+        "parameters": {**_LARGE, "scales": _WIDE_SCALES},
+        "weights": "large_size2",
+        **_DIGIT_NAMES,
     },
 }

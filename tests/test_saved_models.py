@@ -8,8 +8,11 @@ import pytest
 
 import gdn_keras
 from gdn_keras.datasets import load_embedded_digits, rescale_images
+from gdn_keras.models import class_names_of, scale_channels_of
+from gdn_keras.presets import PRESETS
 
 SAVED_MODELS = Path(__file__).parents[1] / "saved_models"
+TRAINED = [name for name, entry in PRESETS.items() if "weights" in entry]
 
 
 def card_accuracy(path: Path) -> dict[float, float]:
@@ -22,9 +25,9 @@ def card_accuracy(path: Path) -> dict[float, float]:
     return dict(zip(sizes, accuracies, strict=True))
 
 
-@pytest.mark.parametrize("name", gdn_keras.pretrained_names())
+@pytest.mark.parametrize("name", TRAINED)
 def test_card_holds_on_embedded_digits(name):
-    model = gdn_keras.load_pretrained(name)
+    model = gdn_keras.from_preset(name)
     digits = load_embedded_digits()
     images, labels = digits.x_test[:300], digits.y_test[:300]
     card = card_accuracy(SAVED_MODELS / name / "README.md")
@@ -36,16 +39,42 @@ def test_card_holds_on_embedded_digits(name):
 
 
 def test_every_folder_is_a_complete_model_of_moderate_size():
-    names = gdn_keras.pretrained_names()
-    assert names and names == tuple(sorted(p.name for p in SAVED_MODELS.iterdir() if p.is_dir()))
+    assert sorted(TRAINED) == sorted(p.name for p in SAVED_MODELS.iterdir() if p.is_dir())
     sizes = []
-    for name in names:
+    for name in TRAINED:
         assert (SAVED_MODELS / name / "saved_model" / "saved_model.pb").is_file()
         files = [file for file in (SAVED_MODELS / name).rglob("*") if file.is_file()]
         sizes.append(sum(file.stat().st_size for file in files))
     assert max(sizes) < 3e6 and sum(sizes) < 15e6
 
 
-def test_unknown_name():
-    with pytest.raises(ValueError, match=r"`name` must be one of '.*Received: name='tiny'"):
-        gdn_keras.load_pretrained("tiny")
+def test_trained_weights_at_other_sizes_and_scales():
+    trained = gdn_keras.from_preset("default_size1")
+    other = gdn_keras.from_preset("default_size1", input_shape=(40, 50, 1), scales=(1, 2))
+    assert other.input_shape == (None, 40, 50, 1) and scale_channels_of(other).scales == (1, 2)
+    for ours, theirs in zip(trained.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("overrides", [{}, {"scales": (1.0, 2.0)}])
+def test_trained_networks_take_pixels_and_know_their_classes(overrides):
+    model = gdn_keras.from_preset("default_size2", **overrides)
+    assert class_names_of(model) == tuple("0123456789")
+    pixels = np.zeros((20, 112, 112, 1), "uint8")
+    digits = load_embedded_digits()
+    pixels[:, 28:84, 28:84, 0] = np.kron(digits.x_test[:20], np.ones((2, 2), "uint8"))
+    predicted = model.predict(pixels, verbose=0).argmax(axis=1)
+    assert np.mean(predicted == digits.y_test[:20]) >= 0.9
+
+
+def test_without_weights_presets_are_random():
+    models = [gdn_keras.from_preset("default_size1", load_weights=load) for load in (True, False)]
+    assert models[0].output_shape == models[1].output_shape
+    assert scale_channels_of(models[0]).scales == pytest.approx(scale_channels_of(models[1]).scales)
+    first, second = (model.get_weights()[0] for model in models)
+    assert first.shape == second.shape and np.abs(first - second).max() > 0.01
+
+
+def test_weights_that_do_not_fit():
+    with pytest.raises(ValueError, match=r"do not fit a network with classes=3.*load_weights"):
+        gdn_keras.from_preset("default_size1", classes=3)

@@ -2,8 +2,9 @@
 
     python tools/embed_digits.py MNIST_DIRECTORY
 
-It takes a second; with the same zlib the result is the same, byte for byte. The digits are those of
-MNIST (LeCun et al. 1998, CC BY-SA 3.0).
+The training digits come from MNIST's training files, the test digits from its test files. It takes
+a second; with the same zlib the result is the same, byte for byte. The digits are those of MNIST
+(LeCun et al. 1998, CC BY-SA 3.0).
 """
 
 import argparse
@@ -21,21 +22,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("mnist", help="directory with the four MNIST files")
     digits = load_mnist_directory(parser.parse_args().mnist)
-    members = np.stack([np.flatnonzero(digits.y_train == label)[:500] for label in range(10)])
     rng = np.random.default_rng(0)
-    # One column holds one digit of each class; each column gets an order of its own.
-    train, test = (
-        rng.permuted(part, axis=0).T.ravel() for part in (members[:, :400], members[:, 400:])
-    )
+    train = first_of_each_class(digits.y_train, 400, rng)
+    test = first_of_each_class(digits.y_test, 100, rng)
     np.savez_compressed(
         TARGET,
         x_train=digits.x_train[train],
         y_train=digits.y_train[train],
-        x_test=digits.x_train[test],
-        y_test=digits.y_train[test],
+        x_test=digits.x_test[test],
+        y_test=digits.y_test[test],
     )
     content = TARGET.read_bytes()
     print(f"{TARGET}: {len(content)} bytes, sha256 {hashlib.sha256(content).hexdigest()}")
+
+
+def first_of_each_class(labels: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Indices, ten by ten: each ten are one of each class, in an order of their own."""
+    members = np.stack([np.flatnonzero(labels == label)[:count] for label in range(10)])
+    return rng.permuted(members, axis=0).T.ravel()
 
 
 if __name__ == "__main__":

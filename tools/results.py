@@ -14,9 +14,9 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gdn_keras.experiments import plots
-from gdn_keras.experiments.report import curve
-from gdn_keras.experiments.run_folder import RESULTS, read_results
+from gdn_keras.analysis import plots
+from gdn_keras.training.report import curve
+from gdn_keras.training.run_folder import RESULTS, read_results
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "docs" / "results"
@@ -27,7 +27,6 @@ PICTURE = ROOT / "docs" / "pictures" / "training_sizes.png"
 def keep(run: Path, name: str) -> Path:
     """Copies a run's accuracy.json."""
     results = read_results(run)
-    results["settings"]["data_dir"] = None  # a path of the machine that it was trained on
     KEPT.mkdir(exist_ok=True)
     path = KEPT / f"{name}.json"
     path.write_text(json.dumps(results) + "\n")

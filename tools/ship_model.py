@@ -8,15 +8,9 @@ import json
 import shutil
 from pathlib import Path
 
-from gdn_keras.experiments.run_folder import MODEL, RESULTS, read_results
+from gdn_keras.training.run_folder import MODEL, RESULTS, read_results
 
 SHIPPED = Path(__file__).parents[1] / "saved_models"
-_SOURCES = {
-    "embedded": "the digits in the package (from MNIST's training set)",
-    "mnist": "MNIST's training set",
-    "tfds": "MNIST's training set",
-    "official": "the published MNIST Large Scale files",
-}
 
 
 def ship(run: Path, name: str, command: str) -> Path:
@@ -25,7 +19,6 @@ def ship(run: Path, name: str, command: str) -> Path:
     folder = SHIPPED / name
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(run / MODEL, folder / MODEL)
-    results["settings"]["data_dir"] = None  # a path of the machine that it was trained on
     (folder / RESULTS).write_text(json.dumps(results) + "\n")
     shutil.rmtree(folder / "saved_model", ignore_errors=True)
     shutil.copytree(run / "saved_model", folder / "saved_model")
@@ -38,7 +31,8 @@ def card(name: str, results: dict, command: str) -> str:
     settings, counts = results["settings"], results["parameters"]
     sizes = [f"{row['size']:.3g}" for row in results["sizes"]]
     accuracies = [f"{100 * row['accuracy']:.2f}" for row in results["sizes"]]
-    steps = -(-results["training_images"] // settings["batch_size"]) * settings["epochs"]
+    images, frame = settings["training_images"], settings["training_frame"]
+    steps = -(-images // settings["batch_size"]) * settings["epochs"]
     trained = ", ".join(f"{size:g}" for size in settings["train_sizes"])
     training_scales = settings["train_scales"] or settings["scales"]
     augmented = "not augmented"
@@ -49,15 +43,14 @@ def card(name: str, results: dict, command: str) -> str:
         "",
         f"The `{settings['network']}` network, {counts['trainable']} parameters ({counts['paper']} "
         f"as the paper counts), {_channels(results['scales'])}, {settings['pooling']} pooling, "
-        f"{settings['sampling']} sampling, for grey {settings['frame']}×{settings['frame']} images "
-        "with one digit at the centre.",
+        f"{settings['sampling']} sampling.",
         "",
-        f"- **Trained on** {results['training_images']} digits of {_SOURCES[settings['data']]} "
-        f"(LeCun et al., CC BY-SA 3.0) at size {trained} only, with {_channels(training_scales)}: "
-        f"{settings['epochs']} epochs, {steps} steps of {settings['batch_size']}, {augmented}, "
-        f"seed {settings['seed']}.",
+        f"- **Classes**: {', '.join(settings['class_names'])}.",
+        f"- **Trained on** {images} images of `{settings['data']}`, {frame[0]}×{frame[1]}, at size "
+        f"{trained} only, with {_channels(training_scales)}: {settings['epochs']} epochs, {steps} "
+        f"steps of {settings['batch_size']}, {augmented}, seed {settings['seed']}.",
         f"- **Command**: `{command}`",
-        f"- **Accuracy** on {results['sizes'][0]['images']} test digits at each size:",
+        f"- **Accuracy** on {results['sizes'][0]['images']} test images at each size:",
         "",
         f"| test size | {' | '.join(sizes)} |",
         "|---" * (len(sizes) + 1) + "|",
@@ -67,7 +60,7 @@ def card(name: str, results: dict, command: str) -> str:
     if results.get("selection_slope") is not None:
         lines += [
             f"- **Scale selection**: slope {results['selection_slope']:.2f} of log2(selected σ0) "
-            "over log2(size), from size 1 to 4; theory says 1. Images won by each channel are in "
+            "over log2(size); theory says 1. Images won by each channel are in "
             "accuracy.json.",
         ]
     lines += [
@@ -78,7 +71,7 @@ def card(name: str, results: dict, command: str) -> str:
         "```python",
         "import gdn_keras",
         "",
-        f'model = gdn_keras.load_pretrained("{name}")',
+        f'model = gdn_keras.from_preset("{name}")',
         "```",
         "",
         "or, with TensorFlow alone: "

@@ -9,8 +9,8 @@ import tensorflow as tf
 from contest.arithmetic import needed_multiply_adds
 from contest.literal_keras import LiteralNetwork
 from contest.tasks import Task
+from gdn_keras.analysis.covariance import covariance_error
 from gdn_keras.datasets import load_embedded_digits, rescale_images
-from gdn_keras.experiments.covariance import covariance_error
 from gdn_keras.models import gaussian_derivative_network, scale_channels_of
 
 VERSIONS = {"tensorflow": tf.__version__, "keras": keras.__version__, "numpy": np.__version__}

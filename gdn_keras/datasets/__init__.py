@@ -1,4 +1,4 @@
-"""MNIST digits, the Large Scale transform and data set, and tf.data pipelines.
+"""Data sets by name, the MNIST Large Scale transform, preprocessing layers, tf.data pipelines.
 
 For `tfds.load("mnist_large_scale/size2")` import `gdn_keras.datasets.mnist_large_scale` first.
 """
@@ -6,7 +6,9 @@ For `tfds.load("mnist_large_scale/size2")` import `gdn_keras.datasets.mnist_larg
 from gdn_keras.datasets.augmentation import random_affine, random_frame
 from gdn_keras.datasets.digits import Digits, load_embedded_digits, load_mnist_tfds
 from gdn_keras.datasets.idx import load_mnist_directory
-from gdn_keras.datasets.large_scale import LargeScale, load_large_scale
+from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
+from gdn_keras.datasets.large_scale import load_large_scale
+from gdn_keras.datasets.object_scales import suggest_scales
 from gdn_keras.datasets.official import load_official_large_scale
 from gdn_keras.datasets.pictures import draw_sizes
 from gdn_keras.datasets.pipelines import (
@@ -15,6 +17,8 @@ from gdn_keras.datasets.pipelines import (
     steps_per_epoch,
     training_pipeline,
 )
+from gdn_keras.datasets.preprocessing import ArctanContrast, PixelScaling
+from gdn_keras.datasets.registry import dataset_names, load_dataset, register_dataset
 from gdn_keras.datasets.resampling import resampling_matrix
 from gdn_keras.datasets.transform import (
     TEST_SIZES,
@@ -27,11 +31,17 @@ from gdn_keras.datasets.transform import (
 __all__ = [
     "TEST_SIZES",
     "TRAIN_SIZES",
+    "ArctanContrast",
     "Digits",
-    "LargeScale",
+    "ImageData",
+    "LabelledImages",
+    "PixelScaling",
+    "concatenate",
+    "dataset_names",
     "draw_sizes",
     "epoch_order",
     "evaluation_pipeline",
+    "load_dataset",
     "load_embedded_digits",
     "load_large_scale",
     "load_mnist_directory",
@@ -39,10 +49,12 @@ __all__ = [
     "load_official_large_scale",
     "random_affine",
     "random_frame",
+    "register_dataset",
     "resampling_matrix",
     "rescale_images",
     "rescale_map",
     "rescale_to_sizes",
     "steps_per_epoch",
+    "suggest_scales",
     "training_pipeline",
 ]

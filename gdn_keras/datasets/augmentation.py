@@ -2,8 +2,12 @@
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gdn_keras.scale_space.validation import check_positive, check_sigma
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # About as much as one hand differs from another.
 ROTATION = math.radians(12)
@@ -38,7 +42,7 @@ def random_affine(
     for name, value in (("rotation", rotation), ("shear", shear), ("shift", shift)):
         check_sigma(value, name)
 
-    def apply(images, seed):
+    def apply(images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
         count = tf.shape(images)[0]
         limits = tf.constant([rotation, shear, shift * size, shift * size], "float32")
         draws = tf.random.stateless_uniform([count, 4], seed, -1.0, 1.0) * limits
@@ -97,7 +101,7 @@ def random_frame(size: float, frames: tuple[float, float] = FRAMES, share: float
     if check_sigma(share, "share") > 1:
         raise ValueError(f"`share` must lie in [0, 1]. Received: share={share!r}")
 
-    def apply(images, seed):
+    def apply(images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
         draws = tf.random.stateless_uniform([2, tf.shape(images)[0], 1], seed)
         half = (size * (low + (high - low) * draws[0]) - 1) / 2
         for _ in range(2):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gdn_keras.whole_files import remove_leftovers, replacing
+from gdn_keras.atomic_files import remove_leftovers, replacing
 
 ENVIRONMENT_VARIABLE = "GDN_KERAS_CACHE"
 

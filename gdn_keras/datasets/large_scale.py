@@ -4,31 +4,23 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from gdn_keras.datasets.cache import cache_directory, open_array, with_progress, write_array
 from gdn_keras.datasets.digits import Digits, load_embedded_digits
+from gdn_keras.datasets.image_data import LabelledImages
+from gdn_keras.datasets.selection import checked_count
 from gdn_keras.datasets.transform import RECIPE, checked_shape, rescale_images
-from gdn_keras.scale_space.validation import check_integer, check_positive
+from gdn_keras.scale_space.validation import check_positive
 
 SPLITS = ("train", "validation", "test")
 # Rounding to float16 is off by at most 2.5e-4, an eighth of what the recipe itself is off from the
 # official images (rms 0.0018); uint8 would be half the size and off by 3e-3.
 DTYPE = "float16"
 _CHUNK = 500
-
-
-class LargeScale(NamedTuple):
-    """Images `[n, height, width, 1]`, read as they are indexed, and labels `[n]`.
-
-    `images[a:b].astype("float32")` for a part; the pipelines convert batch by batch.
-    """
-
-    images: np.ndarray
-    labels: np.ndarray
 
 
 def load_large_scale(
@@ -41,7 +33,7 @@ def load_large_scale(
     cache: bool = True,
     cache_dir: str | os.PathLike | None = None,
     verbose: bool = True,
-) -> LargeScale:
+) -> LabelledImages:
     """MNIST Large Scale at one size: made on the first call, mapped from disk after that.
 
     Example:
@@ -64,8 +56,8 @@ def load_large_scale(
         verbose: Whether to say what a build takes, and show its progress, on stderr.
 
     Returns:
-        `LargeScale`, a tuple `(images, labels)`: float16 `[n, *output_shape, 1]` with values in
-        [-0.764, 0.761], and labels `[n]`.
+        `LabelledImages`: float16 `[n, *output_shape, 1]` with values in [-0.764, 0.761], and
+        labels `[n]`. The pipelines convert to float32 batch by batch.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -81,7 +73,7 @@ def load_large_scale(
         images = np.empty(shape, DTYPE)
         for start, chunk in _chunks(digits, size, output_shape):
             images[start : start + len(chunk)] = chunk
-        return LargeScale(images, labels)
+        return LabelledImages(images, labels)
 
     name = f"mnist_large_scale-{split}-size{size:.4g}-{len(digits)}"
     file = cache_directory(cache_dir) / f"{name}-{_fingerprint(digits, size, output_shape)}.npy"
@@ -91,10 +83,12 @@ def load_large_scale(
         images = open_array(file, shape, DTYPE)
         if images is None:
             raise OSError(f"{file} was written but cannot be read back")
-    return LargeScale(images, labels)
+    return LabelledImages(images, labels)
 
 
-def _build(file, shape, digits, size, verbose) -> None:
+def _build(
+    file: Path, shape: tuple[int, ...], digits: np.ndarray, size: float, verbose: bool
+) -> None:
     chunks = (chunk for _, chunk in _chunks(digits, size, shape[1:3]))
     if verbose:
         megabytes = np.prod(shape) * np.dtype(DTYPE).itemsize / 1e6
@@ -106,20 +100,22 @@ def _build(file, shape, digits, size, verbose) -> None:
     write_array(file, shape, DTYPE, chunks)
 
 
-def _chunks(digits, size, output_shape):
+def _chunks(
+    digits: np.ndarray, size: float, output_shape: tuple[int, int]
+) -> Iterator[tuple[int, np.ndarray]]:
     for start in range(0, len(digits), _CHUNK):
         chunk = rescale_images(digits[start : start + _CHUNK], size, output_shape)
         yield start, chunk[..., None].astype(DTYPE)
 
 
-def _is_intact(images, digits, size) -> bool:
+def _is_intact(images: np.ndarray, digits: np.ndarray, size: float) -> bool:
     """Makes the first and the last image again: a file cut short and filled with zeros is found."""
     ends = [0, len(digits) - 1]
     fresh = rescale_images(digits[ends], size, images.shape[1:3])[..., None]
     return bool(np.allclose(images[ends], fresh, rtol=0, atol=1e-3))
 
 
-def _fingerprint(digits, size, output_shape) -> str:
+def _fingerprint(digits: np.ndarray, size: float, output_shape: tuple[int, int]) -> str:
     facts = {
         "recipe": RECIPE,
         "dtype": DTYPE,
@@ -151,11 +147,5 @@ def select_split(
         part = slice(len(images) - validation, None)
         part = part if split == "validation" else slice(0, part.start)
         images, labels = images[part], labels[part]
-    if count is None:
-        count = len(images)
-    if check_integer("count", count) > len(images):
-        raise ValueError(
-            f"`count` must be between 1 and {len(images)}, the {split} images that there are. "
-            f"Received: count={count}"
-        )
+    count = checked_count(count, len(images))
     return images[:count], labels[:count]

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from types import ModuleType
 
 import numpy as np
 
@@ -23,7 +24,7 @@ def draw_sizes(
         path: File to write; its ending tells the format.
         columns: Sizes in a row before the next row begins; all if `None`.
     """
-    plt = _pyplot()
+    plt = import_pyplot()
     columns = columns or len(sizes)
     rows = -(-len(sizes) // columns)
     shape = len(digits) * rows, columns
@@ -45,7 +46,8 @@ def draw_sizes(
     plt.close(figure)
 
 
-def _pyplot():
+def import_pyplot() -> ModuleType:
+    """matplotlib.pyplot, which draws into files where there is no screen."""
     try:
         import matplotlib
     except ImportError as error:

@@ -1,10 +1,14 @@
 """tf.data pipelines from arrays to `model.fit` and `model.evaluate`."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gdn_keras.scale_space.validation import check_integer
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # Batches made ahead of the step that wants them: enough to hide their making, few enough that the
 # pipeline does not compete with the step for the cores.
@@ -22,7 +26,7 @@ def training_pipeline(
     drop_remainder: bool = False,
     transform: Callable | None = None,
     augment: Callable | None = None,
-):
+) -> "tf.data.Dataset":
     """Endless shuffled batches for training: epoch after epoch, each in an order of its own.
 
     The order of epoch `e` depends on `(seed, e)` only, see `epoch_order`, so that a run can be
@@ -65,12 +69,12 @@ def training_pipeline(
             f"Received: batch_size={batch_size} for {len(labels)} images"
         )
 
-    def one_epoch(epoch):
+    def one_epoch(epoch: "tf.Tensor") -> "tf.data.Dataset":
         order = tf.numpy_function(lambda e: epoch_order(len(labels), seed, e), [epoch], tf.int64)
         order.set_shape([len(labels)])
         return tf.data.Dataset.from_tensor_slices(order).batch(batch_size, drop_remainder)
 
-    def encode(x, y):
+    def encode(x: "tf.Tensor", y: "tf.Tensor") -> tuple["tf.Tensor", "tf.Tensor"]:
         return x, tf.one_hot(y, num_classes)
 
     epochs = tf.data.Dataset.range(initial_epoch, tf.int64.max)
@@ -88,7 +92,7 @@ def evaluation_pipeline(
     batch_size: int = 50,
     num_classes: int | None = None,
     transform: Callable | None = None,
-):
+) -> "tf.data.Dataset":
     """All images once, in their order, for `evaluate` and `predict`.
 
     Args:
@@ -122,13 +126,20 @@ def steps_per_epoch(count: int, batch_size: int = 50, drop_remainder: bool = Fal
     return count // batch_size if drop_remainder else -(-count // batch_size)
 
 
-def _gather(indices, images, labels, transform, augment=None, seed=0):
+def _gather(
+    indices: "tf.data.Dataset",
+    images: np.ndarray,
+    labels: np.ndarray,
+    transform: Callable | None,
+    augment: Callable | None = None,
+    seed: int = 0,
+) -> "tf.data.Dataset":
     """Batches of float32 images and int64 labels from a data set of batches of indices."""
     import tensorflow as tf
 
     dtype = tf.as_dtype(images.dtype)
 
-    def read(index):
+    def read(index: "tf.Tensor") -> tuple["tf.Tensor", "tf.Tensor"]:
         x = tf.numpy_function(lambda i: np.asarray(images[i]), [index], dtype, stateful=False)
         x.set_shape([index.shape[0], *images.shape[1:]])
         if transform is not None:
@@ -151,7 +162,7 @@ def _check_classes(labels: np.ndarray, num_classes: int) -> None:
         )
 
 
-def _checked(images, labels, batch_size: int) -> np.ndarray:
+def _checked(images: np.ndarray, labels: np.ndarray, batch_size: int) -> np.ndarray:
     """`labels` as int64, once everything has been found to fit together."""
     labels = np.asarray(labels)
     if not hasattr(images, "shape") or not hasattr(images, "dtype"):

@@ -8,7 +8,7 @@ from scipy import ndimage
 
 from gdn_keras.scale_space.validation import check_choice, check_positive, check_sigma
 
-BOUNDARIES = {"zero": "reflect", "mirror": "reflect", "replicate": "nearest"}
+BOUNDARIES = {"zero": "reflect", "symmetric": "reflect", "replicate": "nearest"}
 
 
 @functools.lru_cache(maxsize=64)

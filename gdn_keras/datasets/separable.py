@@ -1,24 +1,29 @@
-"""Batches of images times a matrix from each side, and the contrast step."""
+"""Batches of images times a matrix from each side."""
 
 import math
 
 import numpy as np
 
-GAIN, MIDPOINT, PEAK = 0.02, 128.0, 255.0
+from gdn_keras.datasets.contrast import BACKGROUND, stretch_in_place
 
-_ARCTAN = (1.2732257, -0.423838356, 0.247804114, -0.146975938, 0.0538860514)
 _SCRATCH_BYTES = 1 << 20  # stay in the processor's cache from one pass to the next
 _BLAS_THREADS_FROM = 1 << 18  # multiplications, in OpenBLAS
 
 
-def rescale_into(result, planes, vertical, horizontal, contrast) -> None:
+def rescale_into(
+    result: np.ndarray,
+    planes: np.ndarray,
+    vertical: np.ndarray,
+    horizontal: np.ndarray,
+    contrast: str | None,
+) -> None:
     """Writes the rescaled `planes` `[n, channels, h, w]` into `result`, a cacheful at a time."""
     rows, columns = _nonzero_rows(vertical), _nonzero_rows(horizontal)
     vertical = np.ascontiguousarray(vertical[rows], "float32")
     horizontal = np.ascontiguousarray(horizontal[columns].T, "float32")
     inside = result[:, :, rows, columns]
     if inside.shape != result.shape:
-        result[...] = background(contrast)
+        result[...] = 0.0 if contrast is None else BACKGROUND
     width, output_width = horizontal.shape
     step = min(len(planes), -(-_SCRATCH_BYTES // (4 * math.prod(inside.shape[1:]))))
     scratch = np.empty((3, step, *inside.shape[1:]), "float32")
@@ -33,12 +38,12 @@ def rescale_into(result, planes, vertical, horizontal, contrast) -> None:
         _product(chunk, horizontal, out=middle.reshape(-1, output_width))
         _product(vertical, middle, out=images)
         if contrast == "arctan":
-            _stretch_contrast(images, *spare)
+            stretch_in_place(images, *spare)
         if images is not target:
             target[...] = images
 
 
-def _product(left, right, out) -> None:
+def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
     """`out[:] = left @ right` in pieces for which BLAS starts no threads: they would fight ours."""
     step = max(1, _BLAS_THREADS_FROM // math.prod(right.shape[-2:]))
     for start in range(0, left.shape[-2], step):
@@ -50,35 +55,3 @@ def _nonzero_rows(matrix: np.ndarray) -> slice:
     """The rows that the image reaches: beyond them the result is background, and costs nothing."""
     rows = np.flatnonzero(np.any(matrix, axis=1))
     return slice(rows[0], rows[-1] + 1) if len(rows) else slice(0, 1)
-
-
-def _stretch_contrast(images: np.ndarray, *scratch: np.ndarray) -> None:
-    """Steps 3 and 4 of the recipe, in place."""
-    peak = images.max(axis=(1, 2, 3), keepdims=True, initial=0)
-    images *= np.divide(GAIN * PEAK, peak, out=np.zeros_like(peak), where=peak > 0)
-    images -= np.float32(GAIN * MIDPOINT)
-    _arctan(images, *scratch)
-
-
-def _arctan(z: np.ndarray, t: np.ndarray, square: np.ndarray) -> None:
-    """`z[:] = (2 / pi) * np.arctan(z)` for |z| < 2.86, to 1e-6, twice as fast as `np.arctan`.
-
-    By arctan(z) = 2 arctan(t), t = z / (1 + sqrt(1 + z²)), and a least-squares polynomial in t.
-    """
-    np.multiply(z, z, out=t)
-    t += 1
-    np.sqrt(t, out=t)
-    t += 1
-    np.divide(z, t, out=t)
-    np.multiply(t, t, out=square)
-    *lower, highest = np.float32(_ARCTAN)
-    np.multiply(square, highest, out=z)
-    for coefficient in reversed(lower[1:]):
-        z += coefficient
-        z *= square
-    z += lower[0]
-    z *= t
-
-
-def background(contrast: str | None) -> float:
-    return 0.0 if contrast is None else 2 / math.pi * math.atan(-GAIN * MIDPOINT)

@@ -4,16 +4,19 @@ Resizing about the centre and Gaussian smoothing are both linear and separable, 
 are `Y = A X Bᵀ`, with `A` and `B` from `resampling_matrix`: two matrix products for a whole batch.
 """
 
-import math
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gdn_keras.datasets.contrast import arctan_contrast
 from gdn_keras.datasets.resampling import check_resampling, resampling_matrix
-from gdn_keras.datasets.separable import GAIN, MIDPOINT, PEAK, rescale_into
+from gdn_keras.datasets.separable import rescale_into
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 TRAIN_SIZES = (1, 2, 4)
 TEST_SIZES = tuple(2.0 ** (k / 4) for k in range(-4, 13))
@@ -55,7 +58,7 @@ def rescale_images(
     >>> rescale_images(load_embedded_digits().x_test[:5], size=2).shape
     (5, 112, 112)
     >>> photos = np.random.default_rng(0).random((3, 64, 64, 3))
-    >>> rescale_images(photos, 0.7, (64, 64), boundary="mirror", contrast=None).shape
+    >>> rescale_images(photos, 0.7, (64, 64), boundary="symmetric", contrast=None).shape
     (3, 64, 64, 3)
 
     Args:
@@ -63,8 +66,8 @@ def rescale_images(
         size: Positive scale factor: 2 makes everything twice as large.
         output_shape: Height and width of the result.
         smoothing: Standard deviation of the smoothing in *input* pixels; 0 leaves it out.
-        boundary: What lies outside the image: `"zero"`, `"mirror"` (edge pixel repeated) or
-            `"replicate"`. Natural images with `size < 1` want `"mirror"`.
+        boundary: What lies outside the image: `"zero"`, `"symmetric"` (edge pixel repeated) or
+            `"replicate"`. Natural images with `size < 1` want `"symmetric"`.
         contrast: `"arctan"` for steps 3 and 4 (pixels must not be negative), `None` to leave the
             values as they are.
 
@@ -104,7 +107,7 @@ def rescale_to_sizes(
 
     Example, how a classifier of yours generalises over scale:
 
-    >>> for size, x in rescale_to_sizes(images, boundary="mirror", contrast=None).items():
+    >>> for size, x in rescale_to_sizes(images, boundary="symmetric", contrast=None).items():
     ...     print(size, classifier.evaluate(x, labels))  # doctest: +SKIP
     """
     return {float(size): rescale_images(images, size, **options) for size in sizes}
@@ -132,7 +135,7 @@ def rescale_map(
     _checked_contrast(contrast)
     check_resampling(size, smoothing, boundary)  # here, not inside tf.data
 
-    def rescale(images):
+    def rescale(images: "tf.Tensor") -> "tf.Tensor":
         images = tf.cast(images if images.shape.rank == 4 else images[..., None], "float32")
         vertical, horizontal = (
             tf.constant(resampling_matrix(length, output, size, smoothing, boundary), "float32")
@@ -140,11 +143,7 @@ def rescale_map(
         )
         images = tf.einsum("nhwc,Ww->nhWc", images, horizontal)
         images = tf.einsum("nhWc,Hh->nHWc", images, vertical)
-        if contrast is None:
-            return images
-        peak = tf.reduce_max(images, axis=(1, 2, 3), keepdims=True)
-        images = images * tf.math.divide_no_nan(PEAK, tf.nn.relu(peak))
-        return (2 / math.pi) * tf.atan(GAIN * (images - MIDPOINT))
+        return images if contrast is None else arctan_contrast(images, tf.experimental.numpy)
 
     return rescale
 

@@ -12,7 +12,7 @@ from gdn_keras.layers import (
     ScaleChannels,
     ScalePooling,
 )
-from gdn_keras.presets import PAPER_SCALES, PRESETS
+from gdn_keras.presets import PAPER_SCALES
 from gdn_keras.scale_space import DEFAULT_CONE, DEFAULT_TRUNCATIONS, SAMPLINGS
 from gdn_keras.scale_space.validation import (
     check_choice,
@@ -201,18 +201,3 @@ def _through(layers: list[keras.Layer], x: Any) -> Any:
     for layer in layers:
         x = layer(x)
     return x
-
-
-def from_preset(preset: str, **overrides) -> keras.Model:
-    """One of the paper's networks, untrained: see `gdn_keras.presets.PRESETS`.
-
-    Example:
-
-    >>> model = gdn_keras.models.from_preset("default", input_shape=(96, 96, 1))
-
-    Args:
-        preset: "mnist", "default", "large", or "default_single" and "large_single".
-        **overrides: Arguments of `gaussian_derivative_network` that replace the preset's.
-    """
-    check_choice("preset", preset, tuple(PRESETS))
-    return gaussian_derivative_network(**{**PRESETS[preset]["parameters"], **overrides})

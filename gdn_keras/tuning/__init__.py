@@ -8,42 +8,43 @@ scale channels, so that a candidate over budget is turned away before a network 
 from gdn_keras.tuning.budget import Budget, Cost, describe
 from gdn_keras.tuning.hypermodel import (
     OBJECTIVE,
-    SEARCH_SETTINGS,
-    VALIDATION_SIZES,
+    SEARCH_RECIPE,
     GaussianDerivativeHyperModel,
     size_metric,
 )
-from gdn_keras.tuning.job import BASELINES, Job, Search, prepare, role
+from gdn_keras.tuning.job import BASELINES, Search, SearchJob, prepare_search, role
 from gdn_keras.tuning.oracles import TUNERS, check_tuner
-from gdn_keras.tuning.report import baseline_answers, summary
+from gdn_keras.tuning.pareto import draw_pareto, pareto_front
+from gdn_keras.tuning.report import baseline_answers, summarize_search
 from gdn_keras.tuning.results import TrialResult
-from gdn_keras.tuning.search import run
+from gdn_keras.tuning.search import run_search
 from gdn_keras.tuning.space import Candidate, Space
 from gdn_keras.tuning.tuner import last_line, make_tuner, trial_number
 
 __all__ = [
     "BASELINES",
     "OBJECTIVE",
-    "SEARCH_SETTINGS",
+    "SEARCH_RECIPE",
     "TUNERS",
-    "VALIDATION_SIZES",
     "Budget",
     "Candidate",
     "Cost",
     "GaussianDerivativeHyperModel",
-    "Job",
     "Search",
+    "SearchJob",
     "Space",
     "TrialResult",
     "baseline_answers",
     "check_tuner",
     "describe",
+    "draw_pareto",
     "last_line",
     "make_tuner",
-    "prepare",
+    "pareto_front",
+    "prepare_search",
     "role",
-    "run",
+    "run_search",
     "size_metric",
-    "summary",
+    "summarize_search",
     "trial_number",
 ]

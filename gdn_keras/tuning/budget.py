@@ -5,8 +5,6 @@ import functools
 import itertools
 from typing import NamedTuple
 
-from gdn_keras.experiments.settings import Settings
-from gdn_keras.experiments.training import CLASSES
 from gdn_keras.scale_space import (
     DEFAULT_TRUNCATIONS,
     Geometry,
@@ -15,6 +13,7 @@ from gdn_keras.scale_space import (
     plan_channels,
 )
 from gdn_keras.scale_space.validation import check_positive
+from gdn_keras.training import Recipe
 from gdn_keras.tuning.space import Candidate
 
 
@@ -42,7 +41,7 @@ class Budget:
     max_parameters: int | None = None
     max_multiply_adds: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, limit in self.as_dict().items():
             if limit is not None:
                 check_positive(name, limit)
@@ -66,29 +65,41 @@ def describe(candidate: Candidate, cost: Cost) -> str:
     )
 
 
-def network_cost(candidate: Candidate, settings: Settings) -> Cost:
+def network_cost(
+    candidate: Candidate, recipe: Recipe, image_shape: tuple[int, int, int], classes: int
+) -> Cost:
     """What a candidate costs with all scale channels, without making the network."""
-    widths = (*candidate.widths, CLASSES)
-    pairs = sum(c_in * c_out for c_in, c_out in itertools.pairwise((1, *widths)))
+    widths, channels = (*candidate.widths, classes), image_shape[2]
+    pairs = sum(c_in * c_out for c_in, c_out in itertools.pairwise((channels, *widths)))
     return Cost(
         # Five derivatives for each pair of channels, two numbers for each normalised output.
         parameters=5 * pairs + 2 * sum(widths),
         paper_parameters=6 * pairs,
         multiply_adds=_multiply_adds(
-            widths, candidate.scale_ratio, settings.frame, settings.scales, settings.sampling
+            (channels, *widths),
+            candidate.scale_ratio,
+            image_shape[:2],
+            recipe.scales,
+            recipe.sampling,
         ),
     )
 
 
 @functools.lru_cache(maxsize=256)
-def _multiply_adds(widths, scale_ratio, frame, scales, sampling) -> int:
+def _multiply_adds(
+    features: tuple[int, ...],
+    scale_ratio: float,
+    frame: tuple[int, int],
+    scales: tuple[float, ...],
+    sampling: str,
+) -> int:
     """Those of `gaussian_derivative_network`, without the network."""
     geometry = Geometry(
-        nodes=cascade([scale_ratio**k for k in range(len(widths))]),
+        nodes=cascade([scale_ratio**k for k in range(len(features) - 1)]),
         sampling=sampling,
         boundary="symmetric",
         truncation=DEFAULT_TRUNCATIONS[sampling],
         density=1.0,
     )
-    plan = plan_channels((frame, frame), scales, geometry)
-    return multiply_adds(plan, geometry, (1, *widths, widths[-1]))
+    plan = plan_channels(frame, scales, geometry)
+    return multiply_adds(plan, geometry, (*features, features[-1]))

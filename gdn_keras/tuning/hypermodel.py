@@ -6,46 +6,32 @@ The objective is the accuracy averaged over validation sizes, most of which are 
 import dataclasses
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
 
-from gdn_keras.datasets import steps_per_epoch, training_pipeline
-from gdn_keras.experiments.callbacks import StopWhenNotFinite
-from gdn_keras.experiments.data import RunData, large_scale_loader, load_data, load_digits
-from gdn_keras.experiments.evaluation import accuracy_by_size
-from gdn_keras.experiments.settings import Settings
-from gdn_keras.experiments.training import (
-    CLASSES,
-    augmentation,
-    compile_network,
-    finished_network,
-)
-from gdn_keras.models import gaussian_derivative_network
+from gdn_keras.analysis import accuracy_by_size
+from gdn_keras.datasets import ImageData, LabelledImages, steps_per_epoch
+from gdn_keras.models import as_classifier, gaussian_derivative_network, retarget
+from gdn_keras.training import Recipe
+from gdn_keras.training.callbacks import StopWhenNotFinite
+from gdn_keras.training.data import image_shape, images_at, sizes_of
+from gdn_keras.training.fitting import compile_network, fit_options
 from gdn_keras.tuning.budget import Budget, Cost, describe, network_cost
 from gdn_keras.tuning.requirements import keras_tuner, require
 from gdn_keras.tuning.space import Candidate, Space
 
 OBJECTIVE = "mean_accuracy"
-# The sizes a search validates at: from half the training size of `SEARCH_SETTINGS` to four times.
-VALIDATION_SIZES = tuple(2.0 ** (k / 2) for k in range(-2, 5))
-# Trained small, used large: five channels around size 1 in small frames, eight in large ones.
-SEARCH_SETTINGS = Settings(
-    train_sizes=(1.0,),
-    train_frame=56,
-    train_scales=tuple(2 ** (i / 2) for i in range(-1, 4)),
-    digits=2000,
-    epochs=4,
-    augment=False,
-)
-# Settings that a search has no use for, or that its space takes the place of.
+# Trained small, used large: five channels around size 1, eight in use.
+SEARCH_RECIPE = Recipe(train_scales=tuple(2 ** (i / 2) for i in range(-1, 4)), epochs=4)
+# Parts of a recipe that a search has no use for, or that its space takes the place of.
 _NOT_SEARCHED = (
     "network",
     "widths",
     "pooling",
     "learning_rate",
     "final_learning_rate",
-    "images",
     "precision",
     "distribute",
 )
@@ -60,16 +46,20 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
 
     Example:
 
-    >>> hypermodel = GaussianDerivativeHyperModel(budget=Budget(max_parameters=10_000))
+    >>> small = {"train_sizes": (1,), "train_frame": 56, "count": 2000}
+    >>> data = load_dataset("mnist_large_scale", **small)  # doctest: +SKIP
+    >>> validation = load_dataset("mnist_large_scale", test_split="validation", **small)
+    >>> hypermodel = GaussianDerivativeHyperModel(data, validation)  # doctest: +SKIP
     >>> tuner = make_tuner("random", hypermodel, "runs/small", trials=30)  # doctest: +SKIP
     >>> tuner.search()  # doctest: +SKIP
 
     Args:
+        data: What to train on, and what to test the best network on when the search is over.
+        validation: The objective is the mean accuracy over `validation.test_sizes`, on images that
+            must not be test images. `data.validation`, at the one size that it has, by default.
         space: What to choose from.
-        budget: What a network may cost, with all scale channels and frames of `settings.frame`.
-        settings: Data, scale channels and training; the default takes half a minute a network.
-        validation_sizes: Sizes that the objective is the mean accuracy of.
-        validation_digits: Validation digits for each size; all that there are if `None`.
+        budget: What a network may cost, with all scale channels and for test images.
+        recipe: Scale channels and training.
 
     Raises:
         ValueError: If an argument is out of range, or no candidate is within the budget.
@@ -78,29 +68,32 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
 
     def __init__(
         self,
+        data: ImageData,
+        validation: ImageData | None = None,
         space: Space | None = None,
         budget: Budget | None = None,
-        settings: Settings = SEARCH_SETTINGS,
-        validation_sizes: Sequence[float] = VALIDATION_SIZES,
-        validation_digits: int | None = None,
+        recipe: Recipe = SEARCH_RECIPE,
     ):
         super().__init__()
         if keras.backend.backend() == "tensorflow":
             require("tensorboard", "KerasTuner needs TensorBoard")
+        self.data = data
         self.space = space or Space()
         self.budget = budget or Budget()
-        self.settings = _check_settings(settings)
-        # The checks of sizes and counts are those of test images.
-        checked = dataclasses.replace(
-            settings, test_sizes=validation_sizes, test_digits=validation_digits
-        )
-        self.validation_sizes = checked.test_sizes
-        self.validation_digits = validation_digits
+        self.recipe = _check_recipe(recipe)
+        self.image_shape = image_shape(data)
+        validation = validation or dataclasses.replace(data, test_sizes=())
+        self.validation_sizes = sizes_of(validation)
+        self._validation = functools.cache(functools.partial(images_at, validation))
         self.smallest = self._smallest()
+
+    def validation(self, size: float | None) -> LabelledImages:
+        """Validation images of one size, made once for all trials."""
+        return self._validation(size)
 
     def cost(self, candidate: Candidate) -> Cost:
         """What a candidate costs, without making the network."""
-        return network_cost(candidate, self.settings)
+        return network_cost(candidate, self.recipe, self.image_shape, len(self.data.class_names))
 
     def _smallest(self) -> Candidate:
         """The narrowest candidate within the budget, fewest parameters first."""
@@ -117,7 +110,7 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
             )
         return min(allowed, key=costs.get)
 
-    def declare_hyperparameters(self, hp):
+    def declare_hyperparameters(self, hp: Any) -> None:
         defaults = self.space.values(self.smallest)
         for name, choices in self.space.choices().items():
             if len(choices) == 1:
@@ -125,98 +118,81 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
             else:
                 hp.Choice(name, list(choices), default=defaults[name])
 
-    def build(self, hp) -> keras.Model:
+    def build(self, hp: Any) -> keras.Model:
         """The candidate's network for training images, compiled; an error if over budget."""
         self.declare_hyperparameters(hp)
         candidate = self.space.candidate(hp.values)
         cost = self.cost(candidate)
         if not self.budget.allows(cost):
             raise keras_tuner.errors.FailedTrialError(f"Over budget: {describe(candidate, cost)}")
-        settings = dataclasses.replace(
-            self.settings,
+        recipe = dataclasses.replace(
+            self.recipe,
             learning_rate=candidate.learning_rate,
             final_learning_rate=_FINAL_RATE * candidate.learning_rate,
         )
         model = self.network(candidate)
         # A round of Hyperband is a schedule of its own, so that each ends with small steps.
-        epochs = hp.values.get("tuner/epochs", settings.epochs)
+        epochs = hp.values.get("tuner/epochs", recipe.epochs)
         epochs -= hp.values.get("tuner/initial_epoch", 0)
-        steps = steps_per_epoch(len(self.data.train.labels), settings.batch_size)
-        compile_network(model, settings, steps * epochs)
+        steps = steps_per_epoch(len(self.data.train.labels), recipe.batch_size)
+        compile_network(model, recipe, steps * epochs)
         return model
 
     def network(self, candidate: Candidate) -> keras.Model:
         """The candidate's network for training images, with the seed's initial weights."""
-        settings = self.settings
-        keras.utils.set_random_seed(settings.seed)
-        return gaussian_derivative_network(
-            input_shape=(settings.training_frame, settings.training_frame, 1),
+        keras.utils.set_random_seed(self.recipe.seed)
+        network = gaussian_derivative_network(
+            input_shape=self.data.train.images.shape[1:],
             widths=candidate.widths,
-            classes=CLASSES,
-            scales=settings.training_scales,
+            classes=len(self.data.class_names),
+            scales=self.recipe.training_scales,
             scale_ratio=candidate.scale_ratio,
             pooling=candidate.pooling,
-            sampling=settings.sampling,
+            sampling=self.recipe.sampling,
         )
+        return as_classifier(network, self.data.preprocessing, self.data.class_names)
+
+    def finished(self, model: keras.Model) -> keras.Model:
+        """The same weights, for test images and with all scale channels."""
+        return retarget(model, self.image_shape, self.recipe.scales)
 
     def fit(
-        self, hp, model: keras.Model, callbacks=(), epochs=None, initial_epoch=0, verbose=0
+        self,
+        hp: Any,
+        model: keras.Model,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        epochs: int | None = None,
+        initial_epoch: int = 0,
+        verbose: int = 0,
     ) -> dict[str, float]:
         """Trains, and measures the objective with all scale channels.
 
         Returns:
             The mean accuracy over the validation sizes, and the accuracy at each.
         """
-        settings, train = self.settings, self.data.train
         model.fit(
-            training_pipeline(
-                *train,
-                batch_size=settings.batch_size,
-                num_classes=CLASSES,
-                seed=settings.seed,
-                initial_epoch=initial_epoch,
-                augment=augmentation(settings),
-            ),
-            steps_per_epoch=steps_per_epoch(len(train.labels), settings.batch_size),
-            initial_epoch=initial_epoch,
-            epochs=settings.epochs if epochs is None else epochs,
+            **fit_options(self.recipe, self.data, initial_epoch),
+            epochs=self.recipe.epochs if epochs is None else epochs,
             callbacks=[StopWhenNotFinite(), *callbacks],
-            shuffle=False,
             verbose=verbose,
         )
-        finished = finished_network(model, settings)
+        shape = self.validation(self.validation_sizes[0]).images.shape[1:]
+        finished = retarget(model, shape, self.recipe.scales)
         accuracies = accuracy_by_size(finished, self.validation, self.validation_sizes)
         by_size = {size_metric(size): accuracy for size, accuracy in accuracies.items()}
         return {OBJECTIVE: float(np.mean(list(accuracies.values()))), **by_size}
 
-    @functools.cached_property
-    def data(self) -> RunData:
-        """Training images, and test images for when the search is over."""
-        return load_data(self.settings)
 
-    @functools.cached_property
-    def validation(self):
-        """Function from a size to validation images, made once for all trials."""
-        digits = load_digits(self.settings)
-        load = large_scale_loader(digits, self.validation_digits, self.settings.frame, "validation")
-        return functools.lru_cache(maxsize=None)(load)
-
-
-def size_metric(size: float) -> str:
+def size_metric(size: float | None) -> str:
     """Name of the metric for the accuracy at one size."""
-    return f"accuracy_at_{size:.3g}"
+    return "accuracy" if size is None else f"accuracy_at_{size:.3g}"
 
 
-def _check_settings(settings: Settings) -> Settings:
+def _check_recipe(recipe: Recipe) -> Recipe:
     for name in _NOT_SEARCHED:
-        if getattr(settings, name) != getattr(Settings(), name):
+        if getattr(recipe, name) != getattr(Recipe(), name):
             raise ValueError(
-                f"`settings.{name}` must be left as it is in a search, where the space decides "
-                f"or which does not know it. Received: {name}={getattr(settings, name)!r}"
+                f"`recipe.{name}` must be left as it is in a search, where the space decides "
+                f"or which does not know it. Received: {name}={getattr(recipe, name)!r}"
             )
-    if settings.data == "official":
-        raise ValueError(
-            "`settings.data` must be one that validation images of any size can be made from, "
-            "'embedded', 'mnist' or 'tfds'. Received: data='official'"
-        )
-    return settings
+    return recipe

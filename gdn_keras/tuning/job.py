@@ -7,15 +7,14 @@ from typing import Any, NamedTuple
 
 import keras
 
-from gdn_keras.experiments.run_folder import open_run
-from gdn_keras.experiments.settings import Settings
+from gdn_keras.datasets import ImageData
+from gdn_keras.reporting import Reporter
 from gdn_keras.scale_space.validation import check_integer
+from gdn_keras.training import Recipe
+from gdn_keras.training.data import describe_data
+from gdn_keras.training.run_folder import open_run
 from gdn_keras.tuning.budget import Budget
-from gdn_keras.tuning.hypermodel import (
-    SEARCH_SETTINGS,
-    VALIDATION_SIZES,
-    GaussianDerivativeHyperModel,
-)
+from gdn_keras.tuning.hypermodel import SEARCH_RECIPE, GaussianDerivativeHyperModel
 from gdn_keras.tuning.oracles import check_tuner
 from gdn_keras.tuning.space import Candidate, Space
 
@@ -25,25 +24,22 @@ _VARIABLES = tuple(f"KERASTUNER_{name}" for name in ("TUNER_ID", "ORACLE_IP", "O
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """What a search is made of.
+    """What a search is made of, besides the data.
 
     Attributes:
         tuner: "random", "hyperband" or "bayesian".
         trials: How many, the paper's networks included. A finished search goes on with more.
-        space, budget, settings, validation_sizes, validation_digits: See
-            `gdn_keras.tuning.GaussianDerivativeHyperModel`. `settings.seed` is the seed of the
-            candidates too, and `settings.test_sizes` are those that the best network is tested at.
+        space, budget, recipe: See `gdn_keras.tuning.GaussianDerivativeHyperModel`. `recipe.seed`
+            is the seed of the candidates too.
     """
 
     tuner: str = "random"
     trials: int = 24
     space: Space = dataclasses.field(default_factory=Space)
     budget: Budget = dataclasses.field(default_factory=Budget)
-    settings: Settings = SEARCH_SETTINGS
-    validation_sizes: tuple[float, ...] = VALIDATION_SIZES
-    validation_digits: int | None = None
+    recipe: Recipe = SEARCH_RECIPE
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_tuner(self.tuner)
         check_integer("trials", self.trials)
 
@@ -51,29 +47,49 @@ class Search:
         """What must be the same for a search to go on; the number of trials need not be."""
         return {
             "tuner": self.tuner,
-            **self.settings.as_dict(),
-            **self.space.as_dict(),  # in place of the settings of these names
+            **self.recipe.as_dict(),
+            **self.space.as_dict(),  # in place of the recipe's values of these names
             **self.budget.as_dict(),
-            "validation_sizes": list(self.validation_sizes),
-            "validation_digits": self.validation_digits,
         }
 
 
-class Job(NamedTuple):
+class SearchJob(NamedTuple):
     """A search that is ready to start: nothing that a user could get wrong is left to check."""
 
     search: Search
     folder: Path
     hypermodel: GaussianDerivativeHyperModel
     baselines: dict[str, Candidate]
+    reporter: Reporter
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that the result depends on."""
+        sizes = list(self.hypermodel.validation_sizes)
+        images = len(self.hypermodel.validation(sizes[0]).labels)
+        data = describe_data(self.hypermodel.data)
+        held_out = {"validation_sizes": sizes, "validation_images": images}
+        return {**self.search.as_dict(), **data, **held_out}
 
     def name_of(self, candidate: Candidate) -> str:
         """The name of a baseline, or nothing."""
         return next((name for name, c in self.baselines.items() if c == candidate), "")
 
 
-def prepare(search: Search, folder: str | os.PathLike) -> Job:
+def prepare_search(
+    search: Search,
+    data: ImageData,
+    folder: str | os.PathLike,
+    validation: ImageData | None = None,
+    reporter: Reporter | None = None,
+) -> SearchJob:
     """Checks everything that a search needs before the first trial.
+
+    Args:
+        search: What to search, and how.
+        data, validation: See `gdn_keras.tuning.GaussianDerivativeHyperModel`.
+        folder: Where everything goes. A search of equal settings there goes on.
+        reporter: What the search speaks through; to standard output by default.
 
     Raises:
         ValueError, OSError, ImportError: With one sentence for the user.
@@ -85,19 +101,15 @@ def prepare(search: Search, folder: str | os.PathLike) -> Job:
             f"Received: KERAS_BACKEND={keras.backend.backend()}"
         )
     hypermodel = GaussianDerivativeHyperModel(
-        search.space,
-        search.budget,
-        search.settings,
-        search.validation_sizes,
-        search.validation_digits,
+        data, validation, search.space, search.budget, search.recipe
     )
-    _ = hypermodel.data, hypermodel.validation  # complain now, not in the first trial
     baselines = {}
     for name in BASELINES:
         candidate = search.space.closest_to(name)
         if candidate and search.budget.allows(hypermodel.cost(candidate)):
             baselines[name] = candidate
-    return Job(search, open_run(search, folder), hypermodel, baselines)
+    job = SearchJob(search, Path(folder), hypermodel, baselines, reporter or Reporter())
+    return job._replace(folder=open_run(job.settings, folder))
 
 
 def role() -> str:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gdn_keras.experiments.run_folder import write_text
 from gdn_keras.scale_space.validation import check_choice
+from gdn_keras.training.run_folder import write_text
 from gdn_keras.tuning.hypermodel import OBJECTIVE, GaussianDerivativeHyperModel
 from gdn_keras.tuning.requirements import keras_tuner, require
 
@@ -42,7 +42,7 @@ def make_oracle(
     common |= {"seed": seed + 1}  # KerasTuner takes 0 for no seed at all
     if tuner == "hyperband":
         # More iterations than there are trials for: `max_trials` ends the search.
-        epochs = hypermodel.settings.epochs
+        epochs = hypermodel.recipe.epochs
         return _HyperbandOracle(max_epochs=epochs, hyperband_iterations=trials, **common)
     if tuner == "bayesian":
         points = max(len(first) + 3, trials // 3)

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gdn_keras.experiments.pareto import draw_pareto, pareto_front
-from gdn_keras.experiments.run_folder import (
+from gdn_keras.training.run_folder import (
     MODEL,
     PICTURES,
     REPORT,
@@ -19,7 +18,8 @@ from gdn_keras.experiments.run_folder import (
     write_text,
 )
 from gdn_keras.tuning.hypermodel import OBJECTIVE, size_metric
-from gdn_keras.tuning.job import Job
+from gdn_keras.tuning.job import SearchJob
+from gdn_keras.tuning.pareto import draw_pareto, pareto_front
 from gdn_keras.tuning.results import TrialResult
 from gdn_keras.tuning.tuner import trial_number
 
@@ -30,7 +30,7 @@ _SHOWN = 10
 
 
 def write_results(
-    job: Job, results: Sequence[TrialResult], tested: dict[str, float], failed: int = 0
+    job: SearchJob, results: Sequence[TrialResult], tested: dict[str, float], failed: int = 0
 ) -> None:
     """Table, picture and report of a search; trials.json last, as it says that all is there."""
     folder = job.folder
@@ -40,10 +40,10 @@ def write_results(
     writer.writeheader()
     writer.writerows(rows)
     write_text(folder / TABLE, text.getvalue())
-    picture = _draw(folder, results)
+    picture = _draw(job, results)
     write_text(folder / REPORT, report(job, results, tested, failed, picture))
     content = {
-        "settings": job.search.as_dict(),
+        "settings": job.settings,
         "best": results[0].trial_id,
         "test": tested,
         "failed": failed,
@@ -53,49 +53,52 @@ def write_results(
     write_text(folder / RESULTS, json.dumps(content, indent=1) + "\n")
 
 
-def read_results(folder: Path) -> dict[str, Any] | None:
+def read_search_results(folder: Path) -> dict[str, Any] | None:
     """What `write_results` left in trials.json, or `None` where no search was finished."""
     file = folder / RESULTS
     return json.loads(file.read_text()) if file.exists() else None
 
 
 def report(
-    job: Job, results: Sequence[TrialResult], tested: dict[str, float], failed: int, picture: str
+    job: SearchJob,
+    results: Sequence[TrialResult],
+    tested: dict[str, float],
+    failed: int,
+    picture: str,
 ) -> str:
     """The search on one page."""
     search = job.search
-    sizes = ", ".join(f"{size:.3g}" for size in job.hypermodel.validation_sizes)
+    sizes = ", ".join(size_metric(s) for s in job.hypermodel.validation_sizes)
     limits = [f"{k} {v:g}" for k, v in search.budget.as_dict().items() if v is not None]
     parts = [
         f"# {len(results)} trials, {search.tuner} search\n",
-        summary(job, results) + "\n",
+        summarize_search(job, results) + "\n",
         *(f"{line}\n" for line in baseline_answers(results)),
         picture,
-        f"Accuracy in %, mean over the sizes {sizes}; `p` and `m` mark the Pareto fronts of "
+        f"Accuracy in %, mean of {sizes}; `p` and `m` mark the Pareto fronts of "
         "parameters and multiply-adds. All trials: "
         f"[{TABLE}]({TABLE}).\n",
         _best_table(results),
-        f"The best network, kept in `{MODEL}` and `{SAVED_MODEL}`, on test digits:\n",
+        f"The best network, kept in `{MODEL}` and `{SAVED_MODEL}`, on test images:\n",
         _test_table(tested),
         f"Budget: {', '.join(limits) or 'none'}. Failed trials: {failed}. Training: "
-        f"{len(job.hypermodel.data.train.labels)} images of size "
-        f"{', '.join(f'{s:g}' for s in search.settings.train_sizes)}, {search.settings.epochs} "
-        f"epochs, seed {search.settings.seed}.\n",
+        f"{len(job.hypermodel.data.train.labels)} images, {search.recipe.epochs} epochs, seed "
+        f"{search.recipe.seed}.\n",
     ]
     return "\n".join(parts)
 
 
-def summary(job: Job, results: Sequence[TrialResult]) -> str:
+def summarize_search(job: SearchJob, results: Sequence[TrialResult]) -> str:
     """The best and the median trial, and how far chance goes."""
     best = results[0]
     median = statistics.median(r.accuracy for r in results)
-    digits = len(job.hypermodel.validation(job.hypermodel.validation_sizes[0]).labels)
-    error = math.sqrt(best.accuracy * (1 - best.accuracy) / digits)
+    images = len(job.hypermodel.validation(job.hypermodel.validation_sizes[0]).labels)
+    error = math.sqrt(best.accuracy * (1 - best.accuracy) / images)
     return (
         f"Best: {best.accuracy:.2%} with {_network(best)} ({best.cost}). "
         f"Median trial: {median:.2%}, so that the best is "
         f"{100 * (best.accuracy - median):.2f} points above it; one standard error of an accuracy "
-        f"on {digits} digits is {100 * error:.2f} points."
+        f"on {images} images is {100 * error:.2f} points."
     )
 
 
@@ -166,8 +169,9 @@ def _row(result: TrialResult) -> dict[str, Any]:
     }
 
 
-def _draw(folder: Path, results: Sequence[TrialResult]) -> str:
+def _draw(job: SearchJob, results: Sequence[TrialResult]) -> str:
     """Draws the Pareto picture, and gives its line in the report."""
+    folder = job.folder
     parameters, operations = _costs(results).values()
     costs = {"trainable parameters": parameters, "multiply-adds an image": operations}
     marked = {f"{r.name} ({r.candidate.widths_text})": i for i, r in enumerate(results) if r.name}
@@ -177,7 +181,7 @@ def _draw(folder: Path, results: Sequence[TrialResult]) -> str:
             draw_pareto(costs, [r.accuracy for r in results], temporary, marked)
     except ImportError as error:
         line = f"The picture was left out. {error}"
-        print(line, flush=True)
+        job.reporter.line(line)
         return f"{line}\n"
     caption = "Mean accuracy over the validation sizes against cost; Pareto fronts in blue."
     return f"![{caption}]({PICTURES}/{PARETO})\n\n*{caption}*\n"

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gdn_keras.tuning.budget import Cost
 from gdn_keras.tuning.hypermodel import OBJECTIVE, size_metric
-from gdn_keras.tuning.job import Job
+from gdn_keras.tuning.job import SearchJob
 from gdn_keras.tuning.space import Candidate
 
 
@@ -21,7 +21,7 @@ class TrialResult(NamedTuple):
     by_size: dict[float, float]
 
 
-def trial_results(job: Job, trials: Iterable) -> list[TrialResult]:
+def trial_results(job: SearchJob, trials: Iterable) -> list[TrialResult]:
     """The completed trials, best first; of equally good ones, the cheapest."""
     results = []
     for trial in trials:
@@ -39,7 +39,7 @@ def trial_results(job: Job, trials: Iterable) -> list[TrialResult]:
                 job.name_of(candidate),
                 candidate,
                 job.hypermodel.cost(candidate),
-                int(values.get("tuner/epochs", job.search.settings.epochs)),
+                int(values.get("tuner/epochs", job.search.recipe.epochs)),
                 trial.metrics.get_best_value(OBJECTIVE),
                 by_size,
             )

@@ -3,19 +3,20 @@
 import contextlib
 import io
 from pathlib import Path
+from typing import Any
 
-from gdn_keras.experiments.evaluation import accuracy_by_size
-from gdn_keras.experiments.job import export_options
-from gdn_keras.experiments.run_folder import MODEL, SAVED_MODEL, save_model
-from gdn_keras.experiments.training import TrainingStopped, finished_network
-from gdn_keras.tuning.job import Job, role
-from gdn_keras.tuning.report import read_results, write_results
+from gdn_keras.analysis.evaluation import accuracy_by_size
+from gdn_keras.training.fitting import TrainingStopped
+from gdn_keras.training.job import export_options
+from gdn_keras.training.run_folder import MODEL, SAVED_MODEL, save_model
+from gdn_keras.tuning.job import SearchJob, role
+from gdn_keras.tuning.report import read_search_results, write_results
 from gdn_keras.tuning.results import TrialResult, trial_results
 from gdn_keras.tuning.tuner import last_line, make_tuner, trial_number
 from gdn_keras.tuning.watch import Watch
 
 
-def run(job: Job) -> list[TrialResult]:
+def run_search(job: SearchJob) -> list[TrialResult]:
     """Runs what is still to run of a search and leaves its results in the folder, best first.
 
     A worker (see `role`) runs trials only, and returns none.
@@ -35,13 +36,14 @@ def run(job: Job) -> list[TrialResult]:
             folder,
             search.trials,
             list(job.baselines.values()),
-            search.settings.seed,
+            search.recipe.seed,
             watch,
+            job.reporter,
         )
     if role() == "worker":
-        known = read_results(folder)
+        known = read_search_results(folder)
         if known and known["asked_for"] >= search.trials:
-            print("The search is finished.", flush=True)
+            job.reporter.line("The search is finished.")
         else:
             _search(tuner, folder)
         return []
@@ -51,7 +53,7 @@ def run(job: Job) -> list[TrialResult]:
         _search(tuner, folder)
     ended = len(oracle.end_order)
     if ended < search.trials:
-        print(f"No candidate within the budget is left after {ended} trials.")
+        job.reporter.line(f"No candidate within the budget is left after {ended} trials.")
     results = trial_results(job, oracle.trials.values())
     if not results:
         message = last_line(next(iter(oracle.trials.values())).message)
@@ -67,7 +69,7 @@ def run(job: Job) -> list[TrialResult]:
     return results
 
 
-def _search(tuner, folder: Path) -> None:
+def _search(tuner: Any, folder: Path) -> None:
     import grpc  # comes with KerasTuner
 
     try:
@@ -89,18 +91,19 @@ def _search(tuner, folder: Path) -> None:
         raise TrainingStopped(f"Stopped. {first} {last_line(text)}") from error
 
 
-def _keep_best(job: Job, tuner, best: TrialResult) -> dict[str, float]:
+def _keep_best(job: SearchJob, tuner: Any, best: TrialResult) -> dict[str, float]:
     """Saves, exports and tests the best network, unless that was done before."""
     from gdn_keras.export import export_saved_model
 
-    folder, settings = job.folder, job.search.settings
-    known = read_results(folder)
+    folder, hypermodel = job.folder, job.hypermodel
+    known = read_search_results(folder)
     if known and known["best"] == best.trial_id:
         return known["test"]
-    print(f"Exporting and testing trial {trial_number(best)}, the best.", flush=True)
+    job.reporter.line(f"Exporting and testing trial {trial_number(best)}, the best.")
     model = tuner.best_network(tuner.oracle.get_trial(best.trial_id))
-    model = finished_network(model, settings)
+    model = hypermodel.finished(model)
     save_model(model, folder / MODEL)
-    export_saved_model(model, folder / SAVED_MODEL, **export_options(settings))
-    accuracies = accuracy_by_size(model, job.hypermodel.data.test, settings.test_sizes)
+    options = export_options(hypermodel.recipe, hypermodel.data)
+    export_saved_model(model, folder / SAVED_MODEL, **options)
+    accuracies = accuracy_by_size(model, hypermodel.data)
     return {f"{size:.4g}": accuracy for size, accuracy in accuracies.items()}

@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from gdn_keras.reporting import Reporter
 from gdn_keras.scale_space.validation import check_integer
 from gdn_keras.tuning.budget import describe
 from gdn_keras.tuning.hypermodel import GaussianDerivativeHyperModel
@@ -25,6 +26,7 @@ def make_tuner(
     baselines: Sequence[Candidate] = (),
     seed: int = 0,
     watch: Any = None,
+    reporter: Reporter | None = None,
 ) -> keras_tuner.Tuner:
     """A tuner that draws only candidates within the budget, and goes on where it was killed.
 
@@ -41,19 +43,27 @@ def make_tuner(
         seed: Of the candidates that are drawn.
         watch: Told of what happens by its methods `begin(trial)`, `end(trial)` and
             `rejected(candidate, cost)`.
+        reporter: What a worker speaks through; to standard output by default.
     """
     check_tuner(tuner)
     check_integer("trials", trials)
     check_integer("seed", seed, minimum=0)
     first = [hypermodel.space.values(c) for c in baselines]
     oracle = make_oracle(tuner, hypermodel, trials, first, seed, watch)
-    return _Tuner(oracle, hypermodel, folder)
+    return _Tuner(oracle, hypermodel, folder, reporter or Reporter())
 
 
 class _Tuner(keras_tuner.Hyperband):
     """Runs the trials of any oracle; Hyperband's go on from the weights of an earlier one."""
 
-    def __init__(self, oracle, hypermodel, folder):
+    def __init__(
+        self,
+        oracle: keras_tuner.Oracle,
+        hypermodel: GaussianDerivativeHyperModel,
+        folder: str | os.PathLike,
+        reporter: Reporter,
+    ):
+        self.reporter = reporter
         # Not Hyperband's own constructor, which makes the oracle.
         keras_tuner.Tuner.__init__(
             self, oracle, hypermodel, directory=os.fspath(folder), project_name=PROJECT
@@ -79,11 +89,11 @@ class _Tuner(keras_tuner.Hyperband):
         if self._is_worker():  # elsewhere the oracle's `watch` knows
             candidate = self.hypermodel.space.candidate(trial.hyperparameters.values)
             text = describe(candidate, self.hypermodel.cost(candidate))
-            print(f"trial {trial_number(trial)}: {text}", flush=True)
+            self.reporter.line(f"trial {trial_number(trial)}: {text}")
 
     def on_trial_end(self, trial):
         if self._is_worker():
-            print(f"  {trial.status.lower()} {last_line(trial.message)}", flush=True)
+            self.reporter.line(f"  {trial.status.lower()} {last_line(trial.message)}")
         super().on_trial_end(trial)
 
     def best_network(self, trial) -> keras.Model:

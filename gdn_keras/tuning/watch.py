@@ -2,9 +2,11 @@
 
 import csv
 import time
+from typing import Any
 
+from gdn_keras.training.callbacks import clock
 from gdn_keras.tuning.budget import Cost, describe
-from gdn_keras.tuning.job import BASELINES, Job
+from gdn_keras.tuning.job import BASELINES, SearchJob
 from gdn_keras.tuning.space import Candidate
 from gdn_keras.tuning.tuner import last_line, trial_number
 
@@ -12,40 +14,42 @@ REJECTED = "rejected.csv"
 
 
 class Watch:
-    """Prints what a search does, and keeps a list of the candidates that it turned away."""
+    """Says what a search does, and keeps a list of the candidates that it turned away."""
 
-    def __init__(self, job: Job):
+    def __init__(self, job: SearchJob) -> None:
         self._job = job
+        self._say = job.reporter.line
         self._began: dict[str, float] = {}
         self._ended = self._rejected = 0
         self._oracle = self._start = None
 
-    def start(self, oracle) -> None:
+    def start(self, oracle: Any) -> None:
         """To be told of the oracle before the first trial."""
         self._oracle, self._start = oracle, time.monotonic()
         search, done = self._job.search, len(oracle.end_order)
         for name in BASELINES:
             if name not in self._job.baselines:
-                print(f"The {name} network is not in the space, or over budget: left out.")
+                self._say(f"The {name} network is not in the space, or over budget: left out.")
         if done:
-            print(f"Going on after {done} of {search.trials} trials.", flush=True)
+            self._say(f"Going on after {done} of {search.trials} trials.")
 
-    def begin(self, trial) -> None:
+    def begin(self, trial: Any) -> None:
         """A trial is handed out."""
         self._began[trial.trial_id] = time.monotonic()
         candidate = self._job.hypermodel.space.candidate(trial.hyperparameters.values)
         text = describe(candidate, self._job.hypermodel.cost(candidate))
         name = self._job.name_of(candidate)
         if self._rejected:
-            print(f"  {self._rejected} candidates over budget were turned away (see {REJECTED})")
+            self._say(
+                f"  {self._rejected} candidates over budget were turned away (see {REJECTED})"
+            )
             self._rejected = 0
-        print(
+        self._say(
             f"trial {trial_number(trial)} of {self._job.search.trials}: "
-            f"{f'{name}, ' if name else ''}{text}",
-            flush=True,
+            f"{f'{name}, ' if name else ''}{text}"
         )
 
-    def end(self, trial) -> None:
+    def end(self, trial: Any) -> None:
         """A trial has ended."""
         oracle, total = self._oracle, self._job.search.trials
         self._ended += 1
@@ -59,10 +63,9 @@ class Watch:
             result = f"{trial.score:.2%}"
         scores = [t.score for t in oracle.trials.values() if t.score is not None]
         best = f", best so far {max(scores):.2%}" if scores else ""
-        print(
+        self._say(
             f"  trial {trial_number(trial)}: {result} ({seconds:.0f} s){best}; "
-            f"{len(oracle.end_order)} of {total} done, ETA {_clock(pace * left)}",
-            flush=True,
+            f"{len(oracle.end_order)} of {total} done, ETA {clock(pace * left)}"
         )
 
     def rejected(self, candidate: Candidate, cost: Cost) -> None:
@@ -73,9 +76,3 @@ class Watch:
         rows.append([candidate.widths_text, candidate.scale_ratio, *cost])
         with open(file, "a", newline="") as stream:
             csv.writer(stream, lineterminator="\n").writerows(rows)
-
-
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes:02d}:{seconds:02d}"

@@ -17,7 +17,7 @@ def reference_planes(image, size, output_shape, smoothing=7 / 8, mode="zero"):
         beyond = np.abs(from_centre) - length / 2
         frames.append(np.where(beyond == 0, 0.5, beyond < 0))
     positions = np.stack(np.meshgrid(*axes, indexing="ij"))
-    scipy_mode = {"zero": "reflect", "mirror": "reflect", "replicate": "nearest"}[mode]
+    scipy_mode = {"zero": "reflect", "symmetric": "reflect", "replicate": "nearest"}[mode]
     plane = ndimage.map_coordinates(image.astype(float), positions, order=3, mode=scipy_mode)
     if mode == "zero":
         plane *= np.outer(*frames)

@@ -34,7 +34,7 @@ def test_equals_scipy_one_digit_at_a_time(digits, size):
     shape=st.tuples(st.integers(1, 12), st.integers(1, 12)),
     output_shape=st.tuples(st.integers(1, 31), st.integers(1, 31)),
     smoothing=st.sampled_from([0.0, 0.5, 7 / 8]),
-    boundary=st.sampled_from(["zero", "mirror", "replicate"]),
+    boundary=st.sampled_from(["zero", "symmetric", "replicate"]),
 )
 def test_equals_scipy_for_any_shapes(size, shape, output_shape, smoothing, boundary):
     image = np.random.default_rng(0).random(shape)
@@ -95,7 +95,9 @@ def test_no_aliasing_below_size_one(digits):
         rescale_images(x, 0.4, contrast=None).sum(axis=(1, 2))
         for x in (images, np.roll(images, 1, 2))
     )
-    np.testing.assert_allclose(after, before, rtol=0.03)
+    change = after / before - 1
+    assert np.sqrt(np.mean(change**2)) < 0.02  # without smoothing 0.11
+    assert np.abs(change).max() < 0.1  # without smoothing 1.1
 
 
 def test_colour_is_the_same_for_each_channel():
@@ -110,7 +112,7 @@ def test_colour_is_the_same_for_each_channel():
 def test_peak_of_a_colour_image_is_one_for_all_channels():
     images = np.zeros((1, 5, 5, 2))
     images[..., 0], images[..., 1] = 200, 100
-    result = rescale_images(images, 1, (5, 5), boundary="mirror")
+    result = rescale_images(images, 1, (5, 5), boundary="symmetric")
     intensity = np.tan(result * np.pi / 2) / 0.02 + 128
     np.testing.assert_allclose(intensity[0, 2, 2], [255, 127.5], atol=0.01)
 
@@ -138,7 +140,7 @@ def test_blank_image_and_no_image():
 
 
 def test_constant_stays_constant_where_the_plane_continues():
-    for boundary in ("mirror", "replicate"):
+    for boundary in ("symmetric", "replicate"):
         for size in (0.3, 1, 5):
             rows = resampling_matrix(6, 15, size, boundary=boundary).sum(axis=1)
             np.testing.assert_allclose(rows, 1, atol=1e-9)

@@ -10,11 +10,14 @@ import pytest
 from PIL import Image
 
 from gdn_keras.datasets import load_embedded_digits
+from gdn_keras.datasets.preprocessing import ArctanContrast, PixelScaling
 from gdn_keras.export import export_saved_model
+from gdn_keras.models import as_classifier
 from tests.exported import run_without_keras, small_network
 
 FILE = Path(__file__).parents[2] / "examples" / "predict.py"
 FRAME = (56, 56)
+NAMES = tuple(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
 
 
 @pytest.fixture(scope="module")
@@ -29,16 +32,16 @@ def predict():
 
 @pytest.fixture(scope="module")
 def saved_model(tmp_path_factory):
-    model = small_network((*FRAME, 1))
-    return export_saved_model(model, tmp_path_factory.mktemp("export") / "x", training_size=1)
+    model = as_classifier(small_network((*FRAME, 1)), ArctanContrast(), NAMES)
+    return export_saved_model(model, tmp_path_factory.mktemp("export") / "x")
 
 
 @pytest.fixture
 def run(predict, saved_model, monkeypatch, capsys):
     """The command: exit code, the lines of the table, the lines on stderr."""
 
-    def run(*images, model=saved_model):
-        monkeypatch.setattr(sys, "argv", ["predict.py", str(model), *map(str, images)])
+    def run(*images, model=saved_model, flags=("--object",)):
+        monkeypatch.setattr(sys, "argv", ["predict.py", str(model), *map(str, images), *flags])
         try:
             code = predict.main()
         except SystemExit as exit_:
@@ -78,11 +81,11 @@ def test_table(run, digits, tmp_path):
     files.append(save(tmp_path / "large.jpg", np.kron(digits[0], np.ones((9, 9), "uint8"))))
     code, lines, _ = run(*files)
     assert code == 0
-    assert lines[0].split() == ["file", "digit", "confidence", "size"]
+    assert lines[0].split() == ["file", "class", "confidence", "size"]
     for file, line in zip(files, lines[1:], strict=True):
-        name, digit, confidence, size = line.split()
+        name, class_name, confidence, size = line.split()
         assert name == str(file)
-        assert digit in "0123456789"
+        assert class_name in NAMES
         assert confidence.endswith("%") and 0 <= float(confidence[:-1]) <= 100
         assert float(size) > 0
     assert len({len(line) for line in lines}) == 1
@@ -117,10 +120,32 @@ def test_modes_and_backgrounds_give_the_same_image(predict, digits, tmp_path):
     }
     images = []
     for name, pixels in variants.items():
-        pixels = predict.read_grey(save(tmp_path / f"{name}.png", pixels))
+        pixels = predict.read_picture(save(tmp_path / f"{name}.png", pixels), 1)[..., 0]
         images.append(predict.fit_frame(predict.light_on_dark(pixels), FRAME)[0].astype(int))
     for image, name in zip(images, variants, strict=True):
         assert np.abs(image - images[0]).max() <= 4, name
+
+
+def test_pictures_keep_their_pixels_and_only_larger_ones_are_shrunk(predict):
+    picture = np.random.default_rng(0).integers(0, 256, (20, 31, 3)).astype("uint8")
+    placed, shrink = predict.place(picture, FRAME)
+    assert shrink == 1 and placed.shape == (56, 56, 3)
+    np.testing.assert_array_equal(placed[18:38, 12:43], picture)
+    np.testing.assert_array_equal(placed[0, 12:43], picture[0])
+    np.testing.assert_array_equal(placed[18:38, -1], picture[:, -1])
+    placed, shrink = predict.place(np.full((56, 112, 1), 9, "uint8"), FRAME)
+    assert shrink == 2 and placed.shape == (56, 56, 1) and (placed == 9).all()
+
+
+def test_colour_pictures_as_they_are(run, tmp_path):
+    model = as_classifier(small_network((40, 40, 3)), PixelScaling(), NAMES)
+    folder = export_saved_model(model, tmp_path / "model")
+    picture = np.random.default_rng(0).integers(0, 256, (40, 40, 3)).astype("uint8")
+    file = save(tmp_path / "a.png", picture)
+    code, (_, line), _ = run(file, model=folder, flags=())
+    assert code == 0
+    expected = NAMES[model.predict(picture[None], verbose=0).argmax()]
+    assert line.split()[1] == expected
 
 
 def test_photographs_lying_on_their_side_are_turned(predict, tmp_path):
@@ -128,7 +153,7 @@ def test_photographs_lying_on_their_side_are_turned(predict, tmp_path):
     pixels[5:9, 10:25] = 200
     exif = Image.Exif()
     exif[0x0112] = 6
-    turned = predict.read_grey(save(tmp_path / "a.png", pixels, exif=exif))
+    turned = predict.read_picture(save(tmp_path / "a.png", pixels, exif=exif), 1)[..., 0]
     np.testing.assert_array_equal(turned, np.rot90(pixels, -1))
 
 

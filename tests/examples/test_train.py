@@ -3,28 +3,27 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from gdn_keras.experiments.command_line import (
-    large_scale_settings,
-    mnist_settings,
-    run_command,
-)
-from gdn_keras.experiments.flags import large_scale_parser, mnist_parser
+from gdn_keras.training.command_line import run_command
+from gdn_keras.training.data import describe_data
+from gdn_keras.training.run_folder import open_run
+from tests.examples.conftest import EXAMPLES, load_example
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 QUICK = "--widths 4 --scales 1 2 2 --frame 32 --train-size 1 --test-sizes 1 2 --digits 40 "
 QUICK += "--test-digits 20 --batch-size 20 --epochs 1"
+LARGE_SCALE, MNIST = load_example("train_large_scale"), load_example("train_mnist")
 
 
 def large_scale(arguments: str) -> int:
-    return run_command(large_scale_parser("Trains."), large_scale_settings, arguments.split())
+    return run_command(LARGE_SCALE.parser(), LARGE_SCALE.runs_of, arguments.split())
 
 
-def settings(arguments: str):
-    return large_scale_settings(large_scale_parser("Trains.").parse_args(arguments.split()))
+def run_of(arguments: str, example=LARGE_SCALE):
+    """Recipe and data of the last run."""
+    return example.runs_of(example.parser().parse_args(arguments.split()))[""]
 
 
 def test_large_scale_with_its_contrast(tmp_path, capsys):
@@ -35,7 +34,7 @@ def test_large_scale_with_its_contrast(tmp_path, capsys):
     single = json.loads((output / "single_channel" / "accuracy.json").read_text())
     assert single["scales"] == [1.0] and "selection_slope" not in single
     report = (output / "report.md").read_text()
-    assert "| 2 scale channels, % | single scale channel, % |" in report
+    assert "| 2 scale channels, % | single channel, % |" in report
 
     assert large_scale(f"{QUICK} --compare {output / 'single_channel'} --output {output}") == 0
     assert "was finished before" in capsys.readouterr().out
@@ -55,6 +54,7 @@ def test_mnist_as_a_command(tmp_path):
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "accuracy.json").read_text())
     assert results["scales"] == [0.9] and len(results["sizes"]) == 1
+    assert not done.stderr.startswith(("WARNING", "I0000")), "TensorFlow speaks as it starts"
     assert results["parameters"]["paper"] == 15864
     assert "of the test images recognised" in done.stdout
 
@@ -63,14 +63,12 @@ def test_mnist_as_a_command(tmp_path):
     ("flags", "message"),
     [
         ("--network defualt", "'mnist', 'default', 'large'"),
-        ("--digits 0", "digits=0"),
+        ("--digits 0", "Received: count=0"),
         ("--digits 9999", "between 1 and 3600"),
-        ("--train-size 16", "the paper trains on 1, 2, 4"),
-        ("--data official --mnist-dir nowhere --train-size 3", "1, 2, 4 only"),
-        ("--data official --mnist-dir nowhere --frame 112", "not found in nowhere"),
+        ("--data official --mnist-dir nowhere --frame 112", "nowhere"),
         ("--mnist-dir nowhere", "nowhere"),
-        ("--data mnist", "data_dir"),
-        ("--paper", "--mnist-dir"),
+        ("--data mnist", "`directory`"),
+        ("--paper", "`mnist_dir`"),
         ("--paper --data embedded --mnist-dir nowhere", "needs all of MNIST"),
         ("--data embedded --mnist-dir nowhere", "leave out one"),
         ("--scales 2 1 3", "LOW HIGH N"),
@@ -93,37 +91,47 @@ def test_folders_of_others(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert large_scale(f"{QUICK} --output {tmp_path / 'file'}") == 2
     assert "cannot be written to" in capsys.readouterr().err
-    (tmp_path / "settings.json").write_text(json.dumps(settings(QUICK).as_dict()))
-    assert large_scale(f"{QUICK} --seed 5 --output {tmp_path}") == 2
+    recipe, data = run_of(QUICK)
+    open_run({**recipe.as_dict(), **describe_data(data)}, tmp_path / "run")
+    assert large_scale(f"{QUICK} --seed 5 --output {tmp_path / 'run'}") == 2
     assert "seed is 0 there and 5 now" in capsys.readouterr().err
 
 
-def test_flags_become_settings():
-    default = settings("")
-    assert default.data == "embedded" and default.train_sizes == (2,)
-    assert len(default.scales) == 8 and len(default.test_sizes) == 17
-    paper = settings("--paper --mnist-dir M --network large")
-    assert (paper.data, paper.data_dir, paper.epochs, paper.digits) == ("mnist", "M", 20, None)
-    assert settings("--paper --data tfds --epochs 3").epochs == 3
-    assert default.augment and not paper.augment and not settings("--no-augment").augment
-    small = settings("--train-size 1 --train-frame 56 --train-scales 0.5 2 3")
-    assert small.training_frame == 56 and small.training_scales == (0.5, 1.0, 2.0)
-    single = settings("--train-size 4 --single-channel")
+def test_flags_become_recipes_and_data(monkeypatch):
+    asked = []
+
+    def load(name, directory, **options):
+        asked.append((name, directory, options))
+        return SimpleNamespace(train_sizes=tuple(options.get("train_sizes", ())))
+
+    for example in (LARGE_SCALE, MNIST):
+        monkeypatch.setattr(example, "load_dataset", load)
+    default, _ = run_of("")
+    assert asked[-1][1] is None and asked[-1][2]["source"] == "embedded"
+    assert asked[-1][2]["train_sizes"] == [2.0] and len(asked[-1][2]["test_sizes"]) == 17
+    assert len(default.scales) == 8 and (default.epochs, default.augment) == (10, (56, 56))
+    paper, _ = run_of("--paper --mnist-dir M --network large")
+    assert (asked[-1][1], asked[-1][2]["source"], asked[-1][2]["count"]) == ("M", "idx", None)
+    assert (paper.epochs, paper.augment, paper.network) == (20, None, "large")
+    assert run_of("--paper --data tfds --epochs 3")[0].epochs == 3
+    assert run_of("--no-augment")[0].augment is None
+    small, _ = run_of("--train-size 1 --train-frame 56 --train-scales 0.5 2 3")
+    assert asked[-1][2]["train_frame"] == 56 and small.training_scales == (0.5, 1.0, 2.0)
+    single, _ = run_of("--train-size 4 --single-channel")
     assert single.scales == (4,)
-    rates = settings("--learning-rate 0.1"), settings("--learning-rate 0.1 0.01")
+    rates = [run_of(f"--learning-rate {rate}")[0] for rate in ("0.1", "0.1 0.01")]
     assert [r.final_learning_rate for r in rates] == pytest.approx([0.0005, 0.01])
-    machine = settings("--mixed-precision bfloat16 --distribute --jit --loss softmax")
+    machine, _ = run_of("--mixed-precision bfloat16 --distribute --jit --loss softmax")
     assert machine.precision == "bfloat16" and machine.distribute and machine.jit
-    mnist = mnist_settings(mnist_parser("").parse_args(["--mnist-dir", "M"]))
-    assert (mnist.scales, mnist.frame, mnist.data) == ((0.9,), 28, "mnist")
+    mnist, _ = run_of("--mnist-dir M", MNIST)
+    assert (mnist.scales, mnist.augment, asked[-1][:2]) == ((0.9,), None, ("mnist", "M"))
 
 
-@pytest.mark.parametrize("name", ["train_large_scale.py", "train_mnist.py"])
+@pytest.mark.parametrize("name", ["train_large_scale", "train_mnist", "train_folder"])
 def test_docstrings_name_the_command_and_help_works(name):
-    text = (EXAMPLES / name).read_text()
-    assert f"python examples/{name}" in text.split('"""')[1]
-    parser = large_scale_parser if "large" in name else mnist_parser
-    help_text = parser(text.split('"""')[1]).format_help()
+    example = load_example(name)
+    assert f"python examples/{name}.py" in example.__doc__
+    help_text = example.parser().format_help()
     assert max(map(len, help_text.splitlines())) <= 100
     for group in ("network", "data", "training", "machine"):
         assert f"\n{group}:\n" in help_text

@@ -13,8 +13,8 @@ import keras
 import pytest
 from PIL import Image
 
-from gdn_keras.datasets import load_embedded_digits
-from gdn_keras.experiments import accuracy_by_size, large_scale_loader
+from gdn_keras.analysis import accuracy_by_size
+from gdn_keras.datasets import load_dataset, load_embedded_digits
 from gdn_keras.presets import PRESETS
 from gdn_keras.tuning import GaussianDerivativeHyperModel
 
@@ -94,9 +94,11 @@ def test_a_search_and_what_it_leaves(tune, small_presets, tmp_path, monkeypatch)
     assert rejected and all(int(row["parameters"]) > 240 for row in rejected)
 
     model = keras.saving.load_model(folder / "model.keras", compile=False)
-    best = accuracy_by_size(model, large_scale_loader(count=20, frame=32, split="validation"), [1])
+    digits = {"train_sizes": (1,), "frame": 32, "count": 60, "test_count": 20}
+    held_out = load_dataset("mnist_large_scale", test_split="validation", **digits)
+    best = accuracy_by_size(model, held_out, [1])
     assert best[1] == pytest.approx(float(rows[0]["accuracy_at_1"]))
-    tested = accuracy_by_size(model, large_scale_loader(count=20, frame=32), [1, 2])
+    tested = accuracy_by_size(model, load_dataset("mnist_large_scale", **digits), [1, 2])
     results = json.loads((folder / "trials.json").read_text())
     assert list(results["test"].values()) == list(tested.values())
 
@@ -131,7 +133,6 @@ def test_failing_trials_end_with_one_line(tune, tmp_path, monkeypatch, capsys, e
         ("--layers", "`layers` must hold at least one value"),
         ("--pooling mean", "pooling='mean'"),
         ("--learning-rate 0", "learning_rate=0"),
-        ("--validation-sizes", "sizes"),
         ("--validation-digits 9999", "between 1 and 400"),
         ("--digits 9999", "between 1 and 3600"),
         ("--trials 0", "trials=0"),

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from gdn_keras.datasets.preprocessing import ArctanContrast
 from gdn_keras.export import export_saved_model
+from gdn_keras.models import as_classifier
 from tests.exported import small_network
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -24,7 +26,8 @@ def load():
 
 @pytest.fixture(scope="module")
 def saved_model(tmp_path_factory):
-    return export_saved_model(small_network(), tmp_path_factory.mktemp("load") / "saved_model")
+    model = as_classifier(small_network(), ArctanContrast())
+    return export_saved_model(model, tmp_path_factory.mktemp("load") / "saved_model")
 
 
 def test_threads_and_mixed_batches_get_right_answers(load, saved_model, tmp_path, capsys):

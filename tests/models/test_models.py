@@ -20,7 +20,7 @@ def test_parameter_counts(preset, paper):
     assert counts["trainable"] == paper * 5 // 6 + 2 * sum(widths)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", ["mnist", "default", "large"])
 def test_presets_give_logits_for_ten_classes(preset):
     model = models.from_preset(preset)
     assert model.output_shape == (None, 10)

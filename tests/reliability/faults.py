@@ -39,7 +39,7 @@ _NETWORKS = ("last.keras", "best.keras", "model.keras")
 # seldom falls into the import.
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
-    ["gdn_keras.experiments.command_line", "gdn_keras.export", "matplotlib.pyplot"]
+    ["gdn_keras.training.command_line", "gdn_keras.export", "matplotlib.pyplot"]
 )
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gdn_keras import datasets, layers, models, scale_space
-from gdn_keras.experiments import Settings
 from gdn_keras.export import export_saved_model
+from gdn_keras.training import Recipe
 
 NAN, INF = math.nan, math.inf
 NO_NUMBERS = (None, "x", b"1", [], {}, (1, 2), 1j, object, np.ones(3))
@@ -46,8 +46,8 @@ def pipeline(make, images=DIGITS, labels=LABELS, **options):
     return make(images, labels, **options)
 
 
-def tiny_settings(**options):
-    return Settings(**{"frame": 20, "scales": (1.0,), **options})
+def tiny_recipe(**options):
+    return Recipe(**{"scales": (1.0,), **options})
 
 
 UNBUILT = keras.Sequential([channels()])
@@ -92,7 +92,6 @@ INVALID = [
     (models.retarget, "model", (None, 3, "x", keras.Sequential(), UNBUILT)),
     (lambda **k: export_saved_model(path="x", **k), "model", (None, 3, "x")),
     (lambda **k: export_saved_model(small(), "x", **k), "probabilities", NO_NAMES),
-    (lambda **k: export_saved_model(small(), "x", **k), "pixels", NO_NAMES),
     (scale_space.truncation_radius, "sigma", NEGATIVE),
     (lambda **k: scale_space.truncation_radius(1, **k), "truncation", NO_SHARES),
     (scale_space.gaussian_kernel, "sigma", NEGATIVE),
@@ -175,21 +174,15 @@ INVALID = [
     (lambda **k: pipeline(datasets.training_pipeline, **k), "labels", ([0, 1, 2, 10], [-1] * 4)),
     (datasets.steps_per_epoch, "count", NEGATIVE),
     (lambda **k: datasets.steps_per_epoch(5, **k), "batch_size", NO_COUNTS),
-    (tiny_settings, "network", NO_NAMES),
-    (tiny_settings, "widths", NO_WIDTHS),
-    (tiny_settings, "scales", NO_SCALES),
-    (tiny_settings, "train_scales", [x for x in NO_SCALES if x is not None]),
-    *((tiny_settings, x, NO_NAMES) for x in ("pooling", "sampling", "images", "data", "loss")),
-    (tiny_settings, "precision", NO_NAMES),
-    *(
-        (tiny_settings, x, (None, 3, [], (0,), (NAN,), (1, 1), (99,), "x", ("x",)))
-        for x in ("train_sizes", "test_sizes")
-    ),
-    *((tiny_settings, x, (*NO_COUNTS[1:], 2)) for x in ("frame", "train_frame")),
-    *((tiny_settings, x, NO_COUNTS[1:]) for x in ("digits", "test_digits")),
-    *((tiny_settings, x, NO_COUNTS) for x in ("epochs", "batch_size")),
-    *((tiny_settings, x, NOT_POSITIVE) for x in ("learning_rate", "final_learning_rate")),
-    (tiny_settings, "seed", (*NEGATIVE, 0.5)),
+    (tiny_recipe, "network", NO_NAMES),
+    (tiny_recipe, "widths", NO_WIDTHS),
+    (tiny_recipe, "scales", NO_SCALES),
+    (tiny_recipe, "train_scales", [x for x in NO_SCALES if x is not None]),
+    *((tiny_recipe, x, NO_NAMES) for x in ("pooling", "sampling", "loss", "precision")),
+    (tiny_recipe, "augment", (3, [], (0, 1), (NAN, 1), (2, 1), (1, 2, 3), "xy", ("x", 1))),
+    *((tiny_recipe, x, NO_COUNTS) for x in ("epochs", "batch_size")),
+    *((tiny_recipe, x, NOT_POSITIVE) for x in ("learning_rate", "final_learning_rate")),
+    (tiny_recipe, "seed", (*NEGATIVE, 0.5)),
 ]
 
 
@@ -330,26 +323,23 @@ def test_kernels_of_any_numbers(sigma, truncation):
             for field in (
                 "widths",
                 "scales",
-                "train_sizes",
-                "digits",
                 "epochs",
                 "batch_size",
                 "seed",
-                "frame",
                 "learning_rate",
                 "precision",
-                "data",
+                "augment",
             )
         },
     )
 )
-def test_settings_of_any_values(values):
+def test_recipes_of_any_values(values):
     try:
-        made = tiny_settings(**values)
+        made = tiny_recipe(**values)
     except ValueError as error:
         assert any(f"`{name}`" in str(error) for name in values) or "learning_rate" in str(error)
     else:
-        assert Settings(**made.as_dict()) == made
+        assert Recipe(**made.as_dict()) == made
 
 
 @settings(max_examples=30)
@@ -358,7 +348,7 @@ def test_settings_of_any_values(values):
     st.sampled_from(["uint8", "int64", "float16", "float32", "float64"]),
     st.floats(0.2, 9),
     st.tuples(st.integers(1, 40), st.integers(1, 40)),
-    st.sampled_from(["zero", "mirror", "replicate"]),
+    st.sampled_from(["zero", "symmetric", "replicate"]),
     st.sampled_from(["arctan", None]),
 )
 def test_valid_images_are_rescaled(shape, dtype, size, output_shape, boundary, contrast):

@@ -25,9 +25,9 @@ from PIL import Image
 import gdn_keras
 from gdn_keras.datasets import idx, load_embedded_digits, load_official_large_scale
 from gdn_keras.datasets.cache import open_array
-from gdn_keras.experiments.run_folder import load_network
 from gdn_keras.export import export_saved_model
 from gdn_keras.layers import GaussianDerivative, ScaleChannels
+from gdn_keras.training.run_folder import load_network
 from tests.exported import small_network
 from tests.reliability.faults import ROOT, SCRIPT, TINY
 
@@ -234,8 +234,9 @@ def _encoded(kind):
     return stream.getvalue()
 
 
+@pytest.mark.parametrize("one_object", [False, True])
 @pytest.mark.parametrize("kind", ["png", "palette", "jpeg"])
-def test_mutilated_pictures_get_an_answer_or_a_line(predict, tmp_path, kind):
+def test_mutilated_pictures_get_an_answer_or_a_line(predict, tmp_path, kind, one_object):
     whole, file = _encoded(kind), tmp_path / "x.png"
     places = st.integers(0, len(whole) - 1)
 
@@ -246,7 +247,7 @@ def test_mutilated_pictures_get_an_answer_or_a_line(predict, tmp_path, kind):
         for place, value in changes:
             content[place] = value
         file.write_bytes(content[: length + 1] if len(changes) < 4 else content)
-        (result,) = predict.read_digits(_answer, (20, 20), [file])
+        (result,) = predict.predict(_answer, (20, 20), 1, [file], one_object)
         if isinstance(result, str):
             assert result and result.isprintable() and len(result) <= 200
         else:
@@ -255,7 +256,8 @@ def test_mutilated_pictures_get_an_answer_or_a_line(predict, tmp_path, kind):
     check()
 
 
-def test_pictures_over_the_limit_are_refused_before_they_are_decoded(predict, tmp_path):
+@pytest.mark.parametrize("one_object", [False, True])
+def test_pictures_over_the_limit_are_refused_undecoded(predict, tmp_path, one_object):
     header = struct.pack(">IIBBBBB", 50_001, 1_000, 8, 0, 0, 0, 0)
     body = zlib.compress(bytes(50_002 * 1_000))  # 50 kB, and a valid picture of 50 megapixels
     parts = [(b"IHDR", header), (b"IDAT", body), (b"IEND", b"")]
@@ -266,7 +268,7 @@ def test_pictures_over_the_limit_are_refused_before_they_are_decoded(predict, tm
     file = tmp_path / "bomb.png"
     file.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunks))
     assert file.stat().st_size < 100_000
-    (result,) = predict.read_digits(_answer, (20, 20), [file])
+    (result,) = predict.predict(_answer, (20, 20), 1, [file], one_object)
     assert "decompression bomb" in result
 
 

@@ -4,11 +4,18 @@ import keras_tuner
 import numpy as np
 import pytest
 
-from gdn_keras.experiments import Settings, accuracy_by_size, large_scale_loader
-from gdn_keras.experiments.training import finished_network
-from gdn_keras.models import scale_channels_of
-from gdn_keras.tuning import OBJECTIVE, Budget, Candidate, Space
-from tests.tuning.tiny import TINY, hypermodel, hyperparameters
+from gdn_keras.analysis import accuracy_by_size
+from gdn_keras.datasets import ImageData, LabelledImages
+from gdn_keras.datasets.preprocessing import PixelScaling
+from gdn_keras.models import parameter_counts, retarget, scale_channels_of
+from gdn_keras.tuning import (
+    OBJECTIVE,
+    Budget,
+    Candidate,
+    GaussianDerivativeHyperModel,
+    Space,
+)
+from tests.tuning.tiny import SMALL, TINY, hypermodel, hyperparameters, tiny_data
 
 
 def test_everything_can_be_fixed():
@@ -23,13 +30,30 @@ def test_everything_can_be_fixed():
 
 
 def test_mistakes_in_the_rest():
-    with pytest.raises(ValueError, match="test_sizes"):
-        hypermodel(validation_sizes=())
-    with pytest.raises(ValueError, match=r"`settings\.distribute` must be left"):
-        hypermodel(settings=dataclasses.replace(TINY, distribute=True))
-    official = Settings(data="official", data_dir="nowhere")
-    with pytest.raises(ValueError, match="data='official'"):
-        hypermodel(settings=official)
+    with pytest.raises(ValueError, match=r"`recipe\.distribute` must be left"):
+        hypermodel(recipe=dataclasses.replace(TINY, distribute=True))
+
+
+def test_without_validation_sizes_the_held_out_images_decide():
+    data = tiny_data()
+    model = GaussianDerivativeHyperModel(data, space=SMALL, recipe=TINY)
+    assert model.validation_sizes == (None,)
+    assert model.validation(None) is data.validation
+    hp = hyperparameters(model, Candidate((2,), 1.25, "max", 0.01))
+    results = model.fit(hp, model.build(hp), epochs=1)
+    assert results[OBJECTIVE] == results["accuracy"]
+
+
+def test_colour_and_other_classes():
+    images = np.random.default_rng(0).integers(0, 256, (12, 20, 22, 3)).astype("uint8")
+    part = LabelledImages(images, np.arange(12) % 3)
+    data = ImageData("noise", part, part, lambda s: part, (), ("a", "b", "c"), PixelScaling())
+    recipe = dataclasses.replace(TINY, batch_size=6, epochs=1)
+    model = GaussianDerivativeHyperModel(data, space=SMALL, recipe=recipe)
+    candidate = Candidate((2, 4), 1.25, "max", 0.01)
+    network = model.network(candidate)
+    assert network.input_shape == (None, 20, 22, 3) and network.output_shape == (None, 3)
+    assert model.cost(candidate).parameters == parameter_counts(network)["trainable"]
 
 
 def test_a_budget_that_nothing_meets_is_refused_with_the_least_cost():
@@ -50,12 +74,12 @@ def test_other_tuners_see_a_failed_trial_before_a_network_is_made(monkeypatch):
 
 
 def test_the_objective_is_the_mean_over_sizes():
-    model = hypermodel(settings=dataclasses.replace(TINY, digits=200, epochs=2))
+    model = hypermodel(recipe=dataclasses.replace(TINY, epochs=2), count=200)
     hp = hyperparameters(model, Candidate((2, 4), 1.25, "max", 0.01))
     network = model.build(hp)
     results = model.fit(hp, network)
-    load = large_scale_loader(count=30, frame=32, split="validation")
-    expected = accuracy_by_size(finished_network(network, TINY), load, (1.0, 2.0))
+    finished = retarget(network, (32, 32, 1), TINY.scales)
+    expected = accuracy_by_size(finished, tiny_data(test_split="validation"))
     assert [results["accuracy_at_1"], results["accuracy_at_2"]] == list(expected.values())
     assert results[OBJECTIVE] == pytest.approx(np.mean(list(expected.values())))
     assert int(network.optimizer.iterations) == 20

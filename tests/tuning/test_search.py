@@ -3,7 +3,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from gdn_keras.experiments import TrainingStopped
+from gdn_keras.training import TrainingStopped
 from gdn_keras.tuning.search import _search
 
 

@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 
-from gdn_keras.experiments import accuracy_by_size
-from gdn_keras.experiments.training import finished_network
+from gdn_keras.analysis import accuracy_by_size
 from gdn_keras.tuning import Space, make_tuner
-from tests.tuning.tiny import IGNORE_THREAD_NAMES, TINY, hypermodel
+from tests.tuning.tiny import IGNORE_THREAD_NAMES, hypermodel
 
 pytestmark = IGNORE_THREAD_NAMES
 
@@ -21,6 +20,6 @@ def test_weights_of_a_trial_are_those_that_were_measured(tmp_path):
     assert promoted["tuner/initial_epoch"] == 1 and promoted["tuner/epochs"] == 3
     best = max(trials[:3], key=lambda t: t.score)
     assert promoted["tuner/trial_id"] == best.trial_id
-    network = finished_network(tuner.best_network(trials[-1]), TINY)
+    network = model.finished(tuner.best_network(trials[-1]))
     accuracies = accuracy_by_size(network, model.validation, (1.0, 2.0))
     assert np.mean(list(accuracies.values())) == pytest.approx(trials[-1].score)

@@ -3,7 +3,8 @@
 import keras_tuner
 import pytest
 
-from gdn_keras.experiments import Settings
+from gdn_keras.datasets import load_dataset
+from gdn_keras.training import Recipe
 from gdn_keras.tuning import OBJECTIVE, GaussianDerivativeHyperModel, Space
 
 # KerasTuner's own, in every call of an oracle.
@@ -11,24 +12,19 @@ IGNORE_THREAD_NAMES = [
     pytest.mark.filterwarnings("ignore:currentThread:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:getName:DeprecationWarning"),
 ]
-TINY = Settings(
-    scales=(1.0, 2.0),
-    train_scales=(1.0,),
-    train_sizes=(1.0,),
-    frame=32,
-    train_frame=28,
-    digits=60,
-    test_digits=20,
-    augment=False,
-    epochs=3,
-    batch_size=20,
-)
+TINY = Recipe(scales=(1.0, 2.0), train_scales=(1.0,), epochs=3, batch_size=20)
 SMALL = Space(widths=(2, 3, 4), layers=(1, 2), scale_ratio=(1.25, 1.5))
 
 
-def hypermodel(space=SMALL, budget=None, **options):
-    options = {"settings": TINY, "validation_sizes": (1.0, 2.0), "validation_digits": 30} | options
-    return GaussianDerivativeHyperModel(space, budget, **options)
+def tiny_data(**options):
+    """Digits of size 1 in small frames, tested at sizes 1 and 2."""
+    sizes = {"train_sizes": (1,), "test_sizes": (1, 2), "frame": 32, "train_frame": 28}
+    return load_dataset("mnist_large_scale", **{**sizes, "count": 60, "test_count": 30, **options})
+
+
+def hypermodel(space=SMALL, budget=None, recipe=TINY, **options):
+    validation = tiny_data(test_split="validation")
+    return GaussianDerivativeHyperModel(tiny_data(**options), validation, space, budget, recipe)
 
 
 def hyperparameters(model, candidate):

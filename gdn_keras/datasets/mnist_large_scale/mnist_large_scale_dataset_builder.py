@@ -61,7 +61,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
             disable_shuffling=True,  # the first images are then the first of MNIST
         )
 
-    def _split_generators(self, dl_manager: tfds.download.DownloadManager):
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
         digits = load_idx_files(_mnist_files(dl_manager), verify=self.VERIFY)
         return {
             split: self._generate_examples(digits, split) for split in self.builder_config.splits

@@ -1,0 +1,80 @@
+"""Trains a network on your own pictures: a folder with one sub-folder for each class.
+
+    python examples/train_folder.py PICTURES --output runs/mine
+    python examples/predict.py runs/mine/saved_model picture.png
+
+180 photographs of traffic signs in three classes take two minutes on 2 cores, with report and
+export. A fifth of the pictures is held out; the network is tested on them at sizes that it was not
+trained on. Everything is in the output folder, with report.md as its first page.
+
+Other data sets of `gdn_keras.datasets`, and their options, in the same way:
+
+    python examples/train_folder.py GTSRB --data gtsrb --scales 0.7071 8 8 --output runs/gtsrb
+    python examples/train_folder.py PICTURES --option frame=96 --option colour=False
+"""
+
+import argparse
+import ast
+import os
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+
+from gdn_keras.datasets import ImageData, dataset_names, load_dataset, suggest_scales
+from gdn_keras.datasets.catalogue.folder import picture_heights
+from gdn_keras.training import Recipe
+from gdn_keras.training.command_line import recipe_of, recipe_parser, run_command
+
+
+def parser() -> argparse.ArgumentParser:
+    """The flags of every training, and those of the data."""
+    flags = recipe_parser(__doc__, "runs/folder", epochs=20)
+    flags.set_defaults(batch_size=20)
+    flags.usage = "%(prog)s PATH [flags]"
+    flags.add_argument("path", metavar="PATH", help="folder of the pictures, or of the data set")
+    flag = flags.add_argument_group("data").add_argument
+    flag("--data", default="folder", metavar="NAME", help=f"one of {', '.join(dataset_names())}")
+    text = "an option of the data set, such as frame=96; may be repeated"
+    flag("--option", action="append", default=[], metavar="NAME=VALUE", help=text)
+    return flags
+
+
+def load(options: argparse.Namespace) -> ImageData:
+    """The images that the flags ask for."""
+    given = {}
+    for option in options.option:
+        name, equals, value = option.partition("=")
+        if not equals:
+            raise ValueError(f"`option` must be NAME=VALUE. Received: {option}")
+        try:
+            given[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            given[name] = value
+    try:
+        return load_dataset(options.data, options.path, **given)
+    except TypeError as error:  # an option that the data set does not have
+        raise ValueError(
+            f"`option` must be one of the data set {options.data!r}: {error}"
+        ) from None
+
+
+def runs_of(options: argparse.Namespace) -> dict[str, tuple[Recipe, ImageData]]:
+    """Recipe and data of the run; scale channels follow from the heights of the pictures."""
+    data, changes = load(options), {}
+    if options.data == "folder":
+        frame = max(data.train.images.shape[1:3])
+        heights = np.minimum(picture_heights(options.path), frame)
+        if options.scales is None:
+            changes["train_scales"] = suggest_scales(heights)
+            sizes = [1.0, *data.test_sizes]
+            reach = [heights.min() * min(sizes), heights.max() * max(sizes)]
+            changes["scales"] = suggest_scales(np.minimum(reach, frame))
+        if options.augment is not False:
+            changes["augment"] = (float(np.median(heights)), float(frame))
+    return {"": (recipe_of(options, **changes), data)}
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(parser(), runs_of))

@@ -1,0 +1,206 @@
+"""The paper's two theorems as numbers: scale covariance and scale invariance, measured."""
+
+from dataclasses import dataclass
+
+import keras
+import numpy as np
+
+from gdn_keras.datasets import rescale_images
+from gdn_keras.models import channel_model, retarget, scale_channels_of
+from gdn_keras.scale_space.validation import check_positive
+
+_BATCH = 16
+
+
+@dataclass(frozen=True)
+class CovarianceErrors:
+    """Relative errors between matching scale channels at the centre of the image.
+
+    Attributes:
+        factor: S, by which the image was rescaled.
+        scales: sigma_0 of the finer channel of each matching pair (sigma_0, S sigma_0).
+        layers: ||F'_k(S sigma_0) - F_k(sigma_0)|| / ||F_k(sigma_0) - F_k(0)||, [layers, pairs];
+            the norms are over images and feature channels, and F_k(0), the response to an empty
+            image, keeps offsets from making errors look small.
+    """
+
+    factor: float
+    scales: tuple[float, ...]
+    layers: np.ndarray
+
+    @property
+    def output(self) -> np.ndarray:
+        """Errors of the last layer, one for each pair."""
+        return self.layers[-1]
+
+
+@dataclass(frozen=True)
+class InvarianceErrors:
+    """Relative change of the pooled output when the image is rescaled, [images, classes].
+
+    Attributes:
+        factor: S, by which the image was rescaled.
+        errors: |L(f') - L(f)|, over the root mean square of L(f).
+        inside: Whether the winning channels, before and after rescaling, have their match within
+            the range of scale channels. The theorem speaks of these.
+    """
+
+    factor: float
+    errors: np.ndarray
+    inside: np.ndarray
+
+
+def covariance_error(
+    model: keras.Model, factor: float = 2**0.5, images: np.ndarray | None = None
+) -> CovarianceErrors:
+    """Measure scale covariance: F'_k(S sigma_0) = F_k(sigma_0) for f'(S x) = f(x).
+
+    The image and its frame are rescaled about the centre, and the layers of the channel
+    S sigma_0 on the rescaled image are compared with those of sigma_0 on the original.
+
+    Example:
+
+    >>> model = gdn_keras.models.from_preset("default")
+    >>> gdn_keras.training.covariance_error(model, factor=2.0).output  # doctest: +SKIP
+    array([0.004, 0.006, ...])
+
+    Args:
+        model: A model with one `ScaleChannels` layer, whatever it reads.
+        factor: S. It must be a ratio of two of the network's scales.
+        images: [n, height, width, channels] of the model's shape; they are rescaled by cubic
+            splines. By default, analytic images of Gaussian blobs, in proportion to each
+            channel's scale, so that rescaling them brings no error of its own.
+    """
+    channels = scale_channels_of(model)
+    pairs = _matching_pairs(channels.scales, factor)
+    scales = tuple(channels.scales[i] for i, _ in pairs)
+    originals, rescaled = _image_pairs(model, factor, images, scales)
+    # Synthetic images are made for each pair; given ones serve them all.
+    count = len(originals) // len(pairs) if images is None else None
+
+    originals = np.concatenate([originals, np.zeros_like(originals[:1])])
+    errors = []
+    layers = zip(_centers(model, originals), _centers(model, rescaled), strict=True)
+    for k, ((*values, empty), after) in enumerate(layers):
+        before = np.stack(values)
+        matching = [
+            (_share(before, p, count)[:, i] - empty[i], _share(after, p, count)[:, j] - empty[i])
+            for p, (i, j) in enumerate(pairs)
+        ]
+        if any(not np.any(response) for response, _ in matching):
+            raise ValueError(
+                f"Layer {k + 1} of `model` responds to nothing, so that no error relative to its "
+                f"response can be given. Received: model={model.name!r}"
+            )
+        errors.append([np.linalg.norm(b - a) / np.linalg.norm(a) for a, b in matching])
+    return CovarianceErrors(factor, scales, np.array(errors))
+
+
+def _centers(model: keras.Model, images: np.ndarray) -> list[np.ndarray]:
+    """What each layer of the network holds at the centre, [n, scales, features]."""
+    channels = scale_channels_of(model)
+    front = keras.Model(model.input, channels.input)
+    found: list[list[np.ndarray]] = []
+    for start in range(0, len(images), _BATCH):
+        inputs = images[start : start + _BATCH]
+        for layer in front.layers[1:]:
+            inputs = layer(inputs)
+        values = channels.layer_centers(keras.ops.convert_to_tensor(inputs))
+        found.append([keras.ops.convert_to_numpy(value) for value in values])
+    return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+
+
+def invariance_error(
+    model: keras.Model, factor: float = 2**0.5, images: np.ndarray | None = None
+) -> InvarianceErrors:
+    """Measure scale invariance: how much the pooled output changes when the image is rescaled.
+
+    Arguments as for `covariance_error`.
+    """
+    channels = scale_channels_of(model)
+    if channels.geometry.has_maps:
+        raise ValueError(
+            "`model` must give one answer for an image, or there is nothing to compare between "
+            f"images of unlike sizes. Received: model={model.name!r} with maps or points"
+        )
+    pairs = _matching_pairs(channels.scales, factor)
+    middle = [channels.scales[pairs[len(pairs) // 2][0]]]
+    originals, rescaled = _image_pairs(model, factor, images, middle)
+    other = retarget(model, rescaled.shape[1:])
+    before, after = _outputs(model, originals), _outputs(other, rescaled)
+    errors = np.abs(after - before) / np.sqrt(np.mean(before**2))
+    fine, coarse = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
+    inside = np.ones(errors.shape, dtype=bool)
+    for network, batch, matched in ((model, originals, fine), (other, rescaled, coarse)):
+        winners = _outputs(channel_model(network), batch).argmax(axis=1)
+        inside &= np.isin(winners, matched)
+    return InvarianceErrors(factor, errors, inside)
+
+
+def blob_images(
+    shape: tuple[int, int, int], scale: float, count: int = 4, seed: int = 0
+) -> np.ndarray:
+    """Smooth analytic images: ten Gaussian blobs about the centre, of 1.5 to 3 times `scale`.
+
+    The same seed at another scale and shape gives the same pattern, rescaled exactly.
+    """
+    rng = np.random.default_rng(seed)
+    height, width, channels = shape
+    y = (np.arange(height) - (height - 1) / 2)[:, None, None] / scale
+    x = (np.arange(width) - (width - 1) / 2)[None, :, None] / scale
+    images = np.zeros((count, height, width, channels))
+    for image in images:
+        for _ in range(10):
+            x0, y0 = rng.uniform(-5, 5, size=2)
+            spread, amplitude = rng.uniform(1.5, 3.0), rng.normal(size=channels)
+            image += amplitude * np.exp(-((x - x0) ** 2 + (y - y0) ** 2) / (2 * spread**2))
+    return images.astype("float32")
+
+
+def _image_pairs(model, factor, images, scales):
+    """Images, and the same images with their frames rescaled by `factor`."""
+    height, width, channels = model.input_shape[1:]
+    if height is None or width is None:
+        raise ValueError(
+            "`model` must have a known height and width: `retarget(model, (height, width, "
+            f"channels))` gives it one. Received: input_shape={model.input_shape[1:]}"
+        )
+    frame = (round(height * factor), round(width * factor))
+    if images is None:
+        originals = [blob_images((height, width, channels), scale) for scale in scales]
+        rescaled = [blob_images((*frame, channels), scale * factor) for scale in scales]
+        return np.concatenate(originals), np.concatenate(rescaled)
+    images = np.asarray(images, dtype="float32")
+    if images.shape[1:] != (height, width, channels):
+        raise ValueError(
+            f"`images` must have shape [n, {height}, {width}, {channels}]. "
+            f"Received: images of shape {images.shape}"
+        )
+    options = {"smoothing": 0, "boundary": "symmetric", "contrast": None}
+    return images, rescale_images(images, factor, frame, **options)
+
+
+def _matching_pairs(scales, factor) -> list[tuple[int, int]]:
+    check_positive("factor", factor)
+    pairs = [
+        (i, j)
+        for i, fine in enumerate(scales)
+        for j, coarse in enumerate(scales)
+        if abs(coarse / (fine * factor) - 1) < 1e-4
+    ]
+    if not pairs:
+        ratios = sorted({round(b / a, 4) for a in scales for b in scales if b > a})
+        raise ValueError(
+            f"`factor` must be a ratio of two of the network's scales, one of {ratios}. "
+            f"Received: factor={factor!r}"
+        )
+    return pairs
+
+
+def _outputs(model: keras.Model, images: np.ndarray) -> np.ndarray:
+    return keras.ops.convert_to_numpy(model(images, training=False))
+
+
+def _share(stack, pair, count):
+    """The images that were made for a pair, or all of them."""
+    return stack if count is None else stack[pair * count : (pair + 1) * count]

@@ -1,0 +1,135 @@
+"""Scale generalisation: how well a classifier does at sizes that it was not trained on."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from gdn_keras.analysis.selection import has_scale_channels, winning_channels, with_channels
+from gdn_keras.datasets import ImageData, evaluation_pipeline
+from gdn_keras.models import scale_channels_of
+
+
+class SizeResult(NamedTuple):
+    """A classifier at one test size.
+
+    Attributes:
+        size: The test size.
+        images: Number of test images.
+        accuracy: Share of them that was recognised.
+        confusion: Counts [true class, predicted class].
+        selected: Number of images won by each scale channel, or `None` where a network has no
+            scale channels or reads them at more than one position.
+    """
+
+    size: float | None
+    images: int
+    accuracy: float
+    confusion: np.ndarray
+    selected: np.ndarray | None
+
+
+def evaluate_by_size(
+    model: keras.Model,
+    data: ImageData | Callable[[float], Any],
+    sizes: Iterable[float] | None = None,
+    batch_size: int = 100,
+    report: Callable[[SizeResult], None] | None = None,
+) -> list[SizeResult]:
+    """Accuracy, confusion and selected scales at each test size, in one pass over the images.
+
+    Example, a CNN of one's own on the same axes:
+
+    >>> data = gdn_keras.datasets.load_dataset("mnist_large_scale")  # doctest: +SKIP
+    >>> results = evaluate_by_size(cnn, data)  # doctest: +SKIP
+
+    Args:
+        model: Any Keras classifier from images to scores [batch, ..., classes], the highest of
+            which wins; of maps and points, the highest at any position. Selected scales come with
+            a model that holds one `ScaleChannels` layer.
+        data: A data set, or a function from a size to images [n, h, w, channels] and labels, or to
+            a `tf.data.Dataset` of batches of both. Labels are integers [n] or one-hot [n, classes].
+        sizes: The test sizes; those of the data set by default.
+        batch_size: Images at a time, of arrays; without influence on the result.
+        report: Called with each result as soon as it is there.
+    """
+    if sizes is None:
+        if not isinstance(data, ImageData):
+            raise ValueError("`sizes` must be given for a function of sizes. Received: sizes=None")
+        sizes = data.test_sizes
+    load = data.test if isinstance(data, ImageData) else data
+    scaled = has_scale_channels(model) and len(scale_channels_of(model).output.shape) == 3
+    classifier = with_channels(model) if scaled else model
+    results = []
+    for size in sizes:
+        labels, scores, winners = [], [], []
+        for images, truth in _batches(load(size), batch_size):
+            output = _predict(classifier, images, max(map(len, [images, *labels[:1]])))
+            output, stack = output if scaled else (output, None)
+            labels.append(truth)
+            scores.append(_class_scores(output))
+            winners.append(winning_channels(stack) if scaled else ())
+        if not labels:
+            raise ValueError(f"`data` must hold at least one image. Received: none at {size=}")
+        channels = len(scale_channels_of(model).scales) if scaled else 0
+        selected = np.bincount(np.concatenate(winners), minlength=channels) if scaled else None
+        results.append(_result(size, np.concatenate(labels), np.concatenate(scores), selected))
+        if report:
+            report(results[-1])
+    return results
+
+
+def accuracy_by_size(
+    model: keras.Model,
+    data: ImageData | Callable[[float], Any],
+    sizes: Iterable[float] | None = None,
+    batch_size: int = 100,
+) -> dict[float, float]:
+    """The scale-generalisation curve: `{size: accuracy}`. Arguments as in `evaluate_by_size`."""
+    results = evaluate_by_size(model, data, sizes, batch_size)
+    return {result.size: result.accuracy for result in results}
+
+
+def _batches(images: Any, batch_size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Batches of images and integer labels, from arrays or from a `tf.data.Dataset` of both."""
+    if not hasattr(images, "as_numpy_iterator"):
+        images, labels = images
+        labels = _integers(np.asarray(labels))
+        images = evaluation_pipeline(images, labels, batch_size=batch_size) if len(labels) else None
+    for batch, labels in images.as_numpy_iterator() if images is not None else ():
+        yield batch, _integers(labels)
+
+
+def _predict(model: keras.Model, images: np.ndarray, count: int) -> Any:
+    """Outputs for a batch, which is filled up to `count` images: one shape is traced once."""
+    outputs = model.predict_on_batch(images[np.arange(count) % len(images)])
+    cut = [output[: len(images)] for output in keras.tree.flatten(outputs)]
+    return cut if len(cut) > 1 else cut[0]
+
+
+def _integers(labels: np.ndarray) -> np.ndarray:
+    """Labels as integers, whether they are integers or one-hot."""
+    return labels.argmax(axis=-1) if labels.ndim == 2 else labels
+
+
+def _class_scores(output: np.ndarray) -> np.ndarray:
+    """[batch, classes] of scores at one position or at many."""
+    output = np.asarray(output)
+    return output.reshape(len(output), -1, output.shape[-1]).max(axis=1)
+
+
+def _result(
+    size: float | None, labels: np.ndarray, scores: np.ndarray, selected: np.ndarray | None
+) -> SizeResult:
+    if scores.shape[1] <= labels.max():
+        raise ValueError(
+            "`model` must give one score for each class, [batch, ..., classes]. "
+            f"Received: output of {scores.shape[1]} scores for labels up to {labels.max()}"
+        )
+    predicted = scores.argmax(axis=1)
+    confusion = np.zeros((scores.shape[1],) * 2, int)
+    np.add.at(confusion, (labels, predicted), 1)
+    accuracy = float(np.mean(predicted == labels))
+    size = None if size is None else float(size)
+    return SizeResult(size, len(labels), accuracy, confusion, selected)

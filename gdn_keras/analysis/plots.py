@@ -1,0 +1,205 @@
+"""Pictures of what a network does, made for print."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gdn_keras.datasets.pictures import import_pyplot
+
+_STYLE = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "savefig.dpi": 200,
+    "figure.constrained_layout.use": True,
+}
+COLOURS = ("#0b5394", "#cc4125", "#6aa84f", "#8e7cc3", "#bf9000", "#45818e")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+
+
+def draw_generalization(
+    curves: Mapping[str, Mapping[float, float]],
+    path: str | os.PathLike,
+    training_sizes: Sequence[float] = (),
+    size_name: str = "size",
+) -> None:
+    """Accuracy over test size, whole and the upper part, training sizes marked.
+
+    Args:
+        curves: For each network's name, `{size: accuracy}`, as from `accuracy_by_size`.
+        path: File to write; its ending tells the format.
+        training_sizes: Marked by vertical lines.
+        size_name: What a size is, below the axis.
+    """
+    best = max(accuracy for curve in curves.values() for accuracy in curve.values())
+    upper = 90 if best > 0.9 else max(0, 10 * int(10 * best) - 20)
+    with figure_file(path, 1, 2, (7.2, 3.0)) as (figure, axes):
+        for axis, lowest in zip(axes[0], (0, upper), strict=True):
+            for k, (name, curve) in enumerate(curves.items()):
+                sizes = sorted(curve)
+                accuracies = [100 * curve[size] for size in sizes]
+                axis.plot(
+                    np.log2(sizes),
+                    accuracies,
+                    marker=MARKERS[k % len(MARKERS)],
+                    color=COLOURS[k % len(COLOURS)],
+                    markersize=3.5,
+                    linewidth=1.4,
+                    label=name,
+                )
+            for number, size in enumerate(training_sizes):
+                label = "training size" if number == 0 else None
+                axis.axvline(np.log2(size), color="0.45", linestyle="--", linewidth=1, label=label)
+            axis.set_ylim(lowest, 100 + (100 - lowest) / 50)
+            axis.grid(axis="y", color="0.9", linewidth=0.6)
+            axis.set_axisbelow(True)
+            sizes = {size for curve in curves.values() for size in curve}
+            _size_axis(axis, sorted(sizes), size_name)
+        axes[0, 0].set_ylabel("accuracy (%)")
+        axes[0, 1].set_title(f"from {upper} %", fontsize=9)
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 3))
+
+
+def draw_selection(
+    sizes: Sequence[float],
+    scales: Sequence[float],
+    counts: Sequence[Sequence[float]],
+    path: str | os.PathLike,
+    training_sizes: Sequence[float] = (),
+    size_name: str = "size",
+) -> None:
+    """Scale-selection histograms: the share of images won by each scale channel, for each size.
+
+    Args:
+        sizes: Test sizes, from left to right.
+        scales: sigma_0 of the channels, from below.
+        counts: For each size, images won by each channel.
+        path: File to write.
+        training_sizes: Marked by vertical lines.
+        size_name: What a size is, below the axis.
+    """
+    shares = np.asarray(counts, float).T
+    shares = shares / shares.sum(axis=0)
+    with figure_file(path, 1, 1, (4.6, 3.2)) as (figure, axes):
+        axis = axes[0, 0]
+        x, y = _edges(np.log2(sizes)), np.arange(len(scales) + 1) - 0.5
+        mesh = axis.pcolormesh(x, y, shares, cmap="Greys", vmin=0, vmax=1, rasterized=True)
+        for size in training_sizes:
+            axis.axvline(np.log2(size), color="#cc4125", linestyle="--", linewidth=1)
+        axis.set_yticks(range(len(scales)), [f"{scale:.3g}" for scale in scales])
+        axis.set_ylabel("selected scale channel, $\\sigma_0$")
+        _size_axis(axis, sizes, size_name)
+        axis.spines[["top", "right"]].set_visible(True)
+        figure.colorbar(mesh, ax=axis, label="share of the images")
+
+
+def draw_confusion(
+    confusion: np.ndarray,
+    path: str | os.PathLike,
+    class_names: Sequence[str] | None = None,
+    size: float | None = None,
+) -> None:
+    """Which class was taken for which; the mistakes shaded.
+
+    Args:
+        confusion: Counts [true class, predicted class].
+        path: File to write.
+        class_names: What the classes are called; their numbers by default.
+        size: The test size, for the title.
+    """
+    confusion = np.asarray(confusion)
+    names = list(class_names or range(len(confusion)))
+    mistakes = confusion * (1 - np.eye(len(confusion), dtype=int))
+    side = max(3.6, 0.3 * len(confusion))
+    with figure_file(path, 1, 1, (side, side - 0.1)) as (_, axes):
+        axis = axes[0, 0]
+        shown = np.ma.masked_equal(mistakes, 0)
+        axis.imshow(shown, cmap="Reds", vmin=0, vmax=max(2, 1.5 * mistakes.max()))
+        for true, predicted in np.ndindex(*confusion.shape):
+            if confusion[true, predicted]:
+                colour = "0.45" if true == predicted else "black"
+                text = str(confusion[true, predicted])
+                axis.text(predicted, true, text, ha="center", va="center", fontsize=7, color=colour)
+        steep = max(len(str(name)) for name in names) > 2
+        axis.set_xticks(range(len(names)), names, rotation=90 if steep else 0)
+        axis.set_yticks(range(len(names)), names)
+        axis.set_xlabel("predicted")
+        axis.set_ylabel("true class")
+        accuracy = np.trace(confusion) / max(1, confusion.sum())
+        at = "" if size is None else f"test size {size:.3g}: "
+        axis.set_title(f"{at}{accuracy:.2%} right", fontsize=9)
+        axis.spines[["top", "right"]].set_visible(True)
+
+
+def draw_receptive_fields(layers: Mapping[str, np.ndarray], path: str | os.PathLike) -> None:
+    """Receptive fields, a block of rows for each layer; red excites, blue inhibits.
+
+    Args:
+        layers: For each layer's name, templates [units, size, size].
+        path: File to write.
+    """
+    columns = 12
+    rows = [-(-len(fields) // columns) for fields in layers.values()]
+    titles = 0.28 * len(rows)
+    plt = import_pyplot()
+    with plt.rc_context({**_STYLE, "figure.constrained_layout.use": False}):
+        height = 0.6 * sum(rows) + titles
+        figure = plt.figure(figsize=(7.2, height))
+        top = 0.0
+        for (name, fields), count in zip(layers.items(), rows, strict=True):
+            figure.text(0.005, 1 - (top + 0.19) / height, name, fontsize=9)
+            top += 0.28
+            for k, field in enumerate(_trimmed(fields)):
+                row, column = divmod(k, columns)
+                bottom = 1 - (top + 0.6 * (row + 1) - 0.02) / height
+                place = [0.005 + column / columns * 0.99, bottom, 0.0785, 0.565 / height]
+                axis = figure.add_axes(place)
+                limit = np.abs(field).max() or 1.0
+                axis.imshow(field, cmap="RdBu_r", vmin=-limit, vmax=limit)
+                axis.set_axis_off()
+            top += 0.6 * count
+        figure.savefig(path)
+        plt.close(figure)
+
+
+def _trimmed(fields: np.ndarray) -> np.ndarray:
+    """Without the rim in which no field has more than a hundredth of its maximum."""
+    strong = np.abs(fields) > 0.01 * np.abs(fields).max(axis=(1, 2), keepdims=True)
+    used = np.flatnonzero(strong.any(axis=(0, 1)) | strong.any(axis=(0, 2)))
+    return fields[:, used[0] : used[-1] + 1, used[0] : used[-1] + 1] if len(used) else fields
+
+
+def _size_axis(axis: Any, sizes: Sequence[float], size_name: str) -> None:
+    """Ticks at the powers of two, named as sizes."""
+    low, high = np.log2(min(sizes)), np.log2(max(sizes))
+    ticks = np.arange(np.ceil(low - 1e-9), np.floor(high + 1e-9) + 1)
+    axis.set_xticks(ticks, [f"{2.0**t:g}" if t >= 0 else f"1/{2 ** int(-t)}" for t in ticks])
+    axis.set_xlabel(size_name)
+
+
+def _edges(centres: np.ndarray) -> np.ndarray:
+    """Edges of bins around ascending centres."""
+    if len(centres) == 1:
+        return np.array([centres[0] - 0.125, centres[0] + 0.125])
+    middle = (centres[1:] + centres[:-1]) / 2
+    return np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
+
+
+@contextlib.contextmanager
+def figure_file(
+    path: str | os.PathLike, rows: int, columns: int, size: tuple[float, float]
+) -> Iterator[tuple[Any, np.ndarray]]:
+    """A styled figure and its axes [rows, columns], saved in the end."""
+    plt = import_pyplot()
+    with plt.rc_context(_STYLE):
+        figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False)
+        try:
+            yield figure, axes
+            figure.savefig(path)
+        finally:
+            plt.close(figure)

@@ -1,0 +1,173 @@
+"""CIFAR-10, rescaled in frames that continue the photographs by mirroring."""
+
+import io
+import os
+import pickle
+import tarfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gdn_keras.datasets.files import require_directory
+from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
+from gdn_keras.datasets.photographs import RescaledPictures, rescale_photographs
+from gdn_keras.datasets.preprocessing import PixelScaling
+from gdn_keras.datasets.registry import register_dataset
+from gdn_keras.datasets.selection import check_test_split, checked_count
+
+CLASS_NAMES = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
+TEST_SIZES = tuple(2.0 ** (k / 4) for k in range(-4, 5))
+
+_BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
+_PIXELS = 3 * 32 * 32
+
+
+@register_dataset("cifar10")
+def cifar10(
+    directory: str | os.PathLike | None = None,
+    *,
+    train_sizes: Sequence[float] = (1.0,),
+    test_sizes: Sequence[float] = TEST_SIZES,
+    frame: int = 64,
+    train_frame: int | None = None,
+    count: int | None = None,
+    test_count: int | None = None,
+    test_split: str = "test",
+) -> ImageData:
+    """CIFAR-10 (Krizhevsky 2009), rescaled in the manner of Perzanowski and Lindeberg (2025).
+
+    Photographs of 32×32 are rescaled about their middle by cubic splines, smoothed where they
+    shrink, and continued by mirroring. The last tenth of the training images is for validation.
+
+    Args:
+        directory: With `cifar-10-python.tar.gz` or `cifar-10-binary.tar.gz`, or what is in them.
+        train_sizes: The sizes to train on; the validation images have the first.
+        test_sizes: The sizes to test at.
+        frame: Height and width of the test images.
+        train_frame: Height and width of training and validation images; `frame` if `None`.
+        count: Training photographs, from the first on; all if `None`.
+        test_count: Test photographs for each size; all if `None`.
+        test_split: `"test"`, or `"validation"` to choose between networks without test images.
+    """
+    directory = require_directory(directory, "an archive of CIFAR-10, or what is in it")
+    *batches, (test_images, test_labels) = _read_batches(directory)
+    images, labels = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
+    held_out = len(labels) - len(labels) // 10
+    if check_test_split(test_split) == "validation":
+        test_images, test_labels = images[held_out:], labels[held_out:]
+    count = checked_count(count, held_out)
+    test_count = checked_count(test_count, len(test_labels))
+
+    def rescaled(part: slice, size: float) -> LabelledImages:
+        frames = RescaledPictures(images[part], size, train_frame or frame)
+        return LabelledImages(frames, labels[part])
+
+    def test(size: float) -> LabelledImages:
+        chosen = test_images[:test_count]
+        return LabelledImages(rescale_photographs(chosen, size, frame), test_labels[:test_count])
+
+    return ImageData(
+        name="cifar10",
+        train=concatenate([rescaled(slice(0, count), size) for size in train_sizes]),
+        validation=rescaled(slice(held_out, None), train_sizes[0]),
+        test=test,
+        test_sizes=tuple(test_sizes),
+        class_names=CLASS_NAMES,
+        preprocessing=PixelScaling(),
+        train_sizes=tuple(train_sizes),
+    )
+
+
+def _read_batches(directory: Path) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Images `[n, 32, 32, 3]` and labels of the five training batches and of the test batch."""
+    for kind, ending, decode in (("py", "", _from_pickle), ("bin", ".bin", _from_binary)):
+        names = [f"{batch}{ending}" for batch in _BATCHES]
+        folder = f"cifar-10-batches-{kind}"
+        for place in (directory, directory / folder):
+            if all((place / name).is_file() for name in names):
+                return [decode((place / name).read_bytes(), place / name) for name in names]
+        archive = directory / f"cifar-10-{'python' if kind == 'py' else 'binary'}.tar.gz"
+        if archive.is_file():
+            contents = _unpack(archive, [f"{folder}/{name}" for name in names])
+            return [decode(content, archive) for content in contents]
+    raise FileNotFoundError(
+        "Neither cifar-10-python.tar.gz nor cifar-10-binary.tar.gz nor what is in them was found "
+        f"in {directory}"
+    )
+
+
+def _unpack(archive: Path, names: Sequence[str]) -> list[bytes]:
+    """The contents of these members of an archive, in memory: nothing is written."""
+    contents = {}
+    try:
+        with tarfile.open(archive, "r:gz") as members:
+            for member in members:
+                if member.name in names and member.isfile():
+                    contents[member.name] = members.extractfile(member).read()
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise ValueError(f"{archive} is truncated or damaged: {error}") from error
+    missing = [name for name in names if name not in contents]
+    if missing:
+        raise ValueError(f"{archive} must hold {', '.join(missing)}")
+    return [contents[name] for name in names]
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    """Arrays and what Python has of itself; a pickle that asks for anything else is refused."""
+
+    _ALLOWED: ClassVar = {
+        "numpy.core.multiarray._reconstruct": np.empty(0).__reduce__()[0],
+        "numpy.ndarray": np.ndarray,
+        "numpy.dtype": np.dtype,
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        # NumPy 2 has renamed its core.
+        allowed = self._ALLOWED.get(f"{module.replace('numpy._core', 'numpy.core')}.{name}")
+        if allowed is None:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+        return allowed
+
+
+def _from_pickle(content: bytes, file: Path) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        batch = _ArrayUnpickler(io.BytesIO(content), encoding="bytes").load()
+        pixels, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"])
+    except Exception as error:  # whatever damaged bytes lead to
+        raise ValueError(f"{file} is not a batch of CIFAR-10: {error!r}") from error
+    return _checked(pixels, labels, file)
+
+
+def _from_binary(content: bytes, file: Path) -> tuple[np.ndarray, np.ndarray]:
+    if len(content) % (1 + _PIXELS):
+        raise ValueError(
+            f"{file} must have {1 + _PIXELS} bytes for each image. Received: {len(content)} bytes"
+        )
+    rows = np.frombuffer(content, "uint8").reshape(-1, 1 + _PIXELS)
+    return _checked(rows[:, 1:], rows[:, 0], file)
+
+
+def _checked(pixels: np.ndarray, labels: np.ndarray, file: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Images with their channels last, once pixels and labels have been found to be in order."""
+    in_order = pixels.dtype == np.uint8 and pixels.shape == (*labels.shape, _PIXELS)
+    if not in_order or labels.dtype.kind not in "ui" or not np.isin(labels, range(10)).all():
+        raise ValueError(
+            f"{file} must hold uint8 [n, {_PIXELS}] and n labels from 0 to 9. Received: "
+            f"{pixels.dtype} {pixels.shape} and {labels.dtype} {labels.shape}"
+        )
+    images = pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    return np.ascontiguousarray(images), labels.astype("uint8")

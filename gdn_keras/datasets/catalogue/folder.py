@@ -1,0 +1,200 @@
+"""A folder of pictures, one sub-folder for each class."""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gdn_keras.datasets.files import open_picture, read_picture, require_directory
+from gdn_keras.datasets.image_data import ImageData, LabelledImages
+from gdn_keras.datasets.photographs import FramedPictures, rescale_photographs
+from gdn_keras.datasets.preprocessing import PixelScaling
+from gdn_keras.datasets.registry import register_dataset
+from gdn_keras.datasets.selection import hold_out
+from gdn_keras.scale_space.validation import check_integer, check_positive
+
+ENDINGS = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm")
+FACTORS = tuple(2.0 ** (k / 2) for k in range(-4, 5))
+LARGEST_FRAME = 224  # unless another one is asked for
+
+_SMALLEST_PICTURE = 16  # pixels; what is smaller shows nothing
+_SPLINE_REACH = 16  # pixels that a cubic spline depends on, to a part in a billion
+_GREY_MODES = ("1", "L", "LA", "I")
+_ORIENTATION, _TURNED = 0x0112, (5, 6, 7, 8)  # how cameras say that height is width
+
+
+@register_dataset("folder")
+def folder(
+    directory: str | os.PathLike | None = None,
+    *,
+    frame: int | None = None,
+    resize: int | None = None,
+    colour: bool | None = None,
+    validation_share: float = 0.2,
+    test_sizes: Sequence[float] | None = None,
+    seed: int = 0,
+) -> ImageData:
+    """Your own pictures, such as `directory/cat/1.jpg` and `directory/dog/7.png`.
+
+    Pictures keep their pixels: the middle of each is placed in a frame, and its edge is continued.
+    Resizing them to one size would change the very thing that a network for all sizes is about.
+
+    The test images are the held-out pictures, rescaled.
+
+    Args:
+        directory: With at least two folders of PNG, JPEG, PPM, PGM or BMP files, whose names are
+            the class names.
+        frame: Height and width of all images; the longest side of a picture if `None`, but not
+            more than 224.
+        resize: Length to which the longer side of each picture is brought, its proportions kept;
+            `None` leaves pictures as they are.
+        colour: Whether images have three channels, or one. If `None`, one if all pictures are grey;
+            otherwise three, and grey pictures are repeated in each.
+        validation_share: The share of each class that is held out.
+        test_sizes: Factors of the test images. If `None`, 1 and those of 1/4, 1/2√2, … 4 by which
+            the median picture gets no smaller than 16 pixels and no larger than the frame.
+        seed: Of the choice of what is held out.
+
+    Raises:
+        FileNotFoundError: If the directory is not there.
+        ValueError: If there is one class only, a class has less than two pictures, or a file cannot
+            be read, which is named.
+    """
+    classes = find_pictures(directory)
+    train, held_out = _split(classes, validation_share, seed)
+    if resize is not None:
+        check_integer("resize", resize)
+    headers = [_read_header(file) for files in classes.values() for file in files]
+    sides = [resize or max(header.height, header.width) for header in headers]
+    frame = check_integer("frame", min(max(sides), LARGEST_FRAME) if frame is None else frame)
+    if test_sizes is None:
+        test_sizes = _sensible_sizes(float(np.median(sides)), frame)
+    reader = _Reader(
+        frame=frame,
+        colour=any(not header.grey for header in headers) if colour is None else colour,
+        resize=resize,
+    )
+    labels = {file: k for k, files in enumerate(classes.values()) for file in files}
+
+    def labelled(images: np.ndarray | FramedPictures, files: Sequence[Path]) -> LabelledImages:
+        return LabelledImages(images, np.array([labels[file] for file in files]))
+
+    return ImageData(
+        name="folder",
+        train=labelled(reader.framed(train), train),
+        validation=labelled(reader.framed(held_out), held_out),
+        test=lambda size: labelled(reader.rescaled(held_out, size), held_out),
+        test_sizes=tuple(test_sizes),
+        class_names=tuple(classes),
+        preprocessing=PixelScaling(),
+        size_name="size, relative to the picture",
+        train_sizes=(1.0,),
+    )
+
+
+def find_pictures(directory: str | os.PathLike | None) -> dict[str, list[Path]]:
+    """The pictures of each class, in the order of their names.
+
+    Raises: as `folder`.
+    """
+    directory = require_directory(directory, "one folder of pictures for each class")
+    folders = sorted(p for p in directory.iterdir() if p.is_dir() and not p.name.startswith("."))
+    if len(folders) < 2:
+        raise ValueError(
+            f"{directory} must hold a folder for each of two or more classes. "
+            f"Received: {[folder.name for folder in folders]}"
+        )
+    classes = {}
+    for folder in folders:
+        pictures = sorted(p for p in folder.iterdir() if p.suffix.lower() in ENDINGS)
+        pictures = [picture for picture in pictures if not picture.name.startswith(".")]
+        if len(pictures) < 2:
+            raise ValueError(
+                f"{folder} must hold two or more pictures ({', '.join(ENDINGS)}), one of them to "
+                f"validate with. Received: {len(pictures)}"
+            )
+        classes[folder.name] = pictures
+    return classes
+
+
+def _split(
+    classes: Mapping[str, Sequence[Path]], share: float, seed: int
+) -> tuple[list[Path], list[Path]]:
+    """What is left of each class, and what is held out."""
+    if not 0 < share < 1:
+        raise ValueError(
+            "`validation_share` must lie strictly between 0 and 1. "
+            f"Received: validation_share={share}"
+        )
+    rng = np.random.default_rng(seed)
+    held_out = {files[0].parent: hold_out(files, share, rng) for files in classes.values()}
+    parts: tuple[list[Path], list[Path]] = ([], [])
+    for files in classes.values():
+        for file in files:
+            parts[file in held_out[file.parent]].append(file)
+    return parts
+
+
+def picture_heights(directory: str | os.PathLike) -> np.ndarray:
+    """Heights of all pictures of a folder, in pixels, for `suggest_scales`."""
+    classes = find_pictures(directory)
+    return np.array([_read_header(file).height for files in classes.values() for file in files])
+
+
+@dataclass(frozen=True)
+class _Header:
+    height: int
+    width: int
+    grey: bool
+
+
+def _read_header(file: Path) -> _Header:
+    with open_picture(file) as picture:
+        turned = picture.getexif().get(_ORIENTATION) in _TURNED
+        width, height = picture.size[::-1] if turned else picture.size
+        return _Header(height, width, picture.mode.split(";")[0] in _GREY_MODES)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """How pictures are read: in frames as they are, or rescaled."""
+
+    frame: int
+    colour: bool
+    resize: int | None
+
+    def framed(self, files: Sequence[Path]) -> FramedPictures:
+        pictures = [_middle(self._read(file), self.frame).copy() for file in files]
+        return FramedPictures(pictures, self.frame)
+
+    def rescaled(self, files: Sequence[Path], size: float) -> np.ndarray:
+        if check_positive("size", size) == 1:
+            return np.asarray(self.framed(files))
+        reach = math.ceil(self.frame / size) + 2 * _SPLINE_REACH
+        pictures = [_middle(self._read(file), reach) for file in files]
+        images = np.empty((len(files), self.frame, self.frame, pictures[0].shape[2]), "uint8")
+        for shape in {picture.shape for picture in pictures}:
+            alike = [i for i, picture in enumerate(pictures) if picture.shape == shape]
+            stack = np.stack([pictures[i] for i in alike])
+            images[alike] = rescale_photographs(stack, size, self.frame, boundary="replicate")
+        return images
+
+    def _read(self, file: Path) -> np.ndarray:
+        return read_picture(file, colour=self.colour, resize=self.resize)
+
+
+def _middle(picture: np.ndarray, side: int) -> np.ndarray:
+    """The middle of a picture, not much more than `side` high and wide; odd sides stay odd."""
+    rows, columns = (
+        slice(margin, length - margin)
+        for length in picture.shape[:2]
+        for margin in [max(0, (length - side) // 2)]
+    )
+    return picture[rows, columns]
+
+
+def _sensible_sizes(median: float, frame: int) -> tuple[float, ...]:
+    return tuple(f for f in FACTORS if f == 1 or _SMALLEST_PICTURE <= f * median <= frame)

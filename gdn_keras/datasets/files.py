@@ -1,0 +1,69 @@
+"""Directories that users name, and the pictures in them."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+
+def require_directory(directory: str | os.PathLike | None, content: str) -> Path:
+    """`directory`, which must be there; `content` says what should be in it."""
+    if directory is None or not Path(directory).expanduser().is_dir():
+        raise FileNotFoundError(
+            f"`directory` must be a folder with {content}. Received: directory={directory!r}"
+        )
+    return Path(directory).expanduser()
+
+
+def read_picture(file: Path, *, colour: bool, resize: int | None = None) -> np.ndarray:
+    """A picture as uint8 `[height, width, channels]`, upright as its camera says.
+
+    Grey ones become colour by repetition, colour ones grey by luminance; transparency is dropped,
+    and of 16 bits the upper 8 are kept.
+
+    Args:
+        file: The file.
+        colour: Whether to give three channels, or one.
+        resize: Length of the longer side; as it is if `None`.
+
+    Raises:
+        ValueError: If the file is damaged or no picture.
+    """
+    pillow = import_pillow()
+    with open_picture(file) as picture:
+        picture = pillow.ImageOps.exif_transpose(picture)
+        if picture.mode.startswith("I"):
+            picture = pillow.Image.fromarray((np.asarray(picture) >> 8).astype("uint8"))
+        picture = picture.convert("RGB" if colour else "L")
+        if resize is not None:
+            factor = resize / max(picture.size)
+            picture = picture.resize([max(1, round(side * factor)) for side in picture.size])
+        pixels = np.asarray(picture)
+    return pixels if colour else pixels[..., None]
+
+
+@contextlib.contextmanager
+def open_picture(file: Path) -> Iterator[Any]:
+    """A Pillow image of which the header has been read; errors name the file."""
+    image = import_pillow().Image
+    try:
+        with image.open(file) as picture:
+            yield picture
+    except FileNotFoundError:
+        raise
+    except (OSError, SyntaxError, ValueError, image.DecompressionBombError) as error:
+        raise ValueError(f"{file} is not a picture that can be read: {error}") from error
+
+
+def import_pillow() -> ModuleType:
+    """PIL with the parts of it that are used here."""
+    try:
+        import PIL.Image
+        import PIL.ImageOps
+    except ImportError as error:
+        raise ImportError("Reading pictures needs Pillow: pip install gdn_keras[data]") from error
+    return PIL

@@ -1,0 +1,107 @@
+"""Images with labels, and the one object that training, analysis, tuning and export take."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gdn_keras.datasets.lazy_images import ConcatenatedImages
+
+if TYPE_CHECKING:
+    import keras
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """Images as they are stored, and a label for each; `images, labels = …` unpacks them.
+
+    Attributes:
+        images: `[n, height, width, channels]`, integers or floats. Whatever is indexed along its
+            first axis like an array will do, so images may stay on disk until they are wanted.
+        labels: Integers `[n]`.
+
+    Raises:
+        ValueError: If they are of other shapes or types.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+
+    def __post_init__(self) -> None:
+        shape, dtype = getattr(self.images, "shape", ()), getattr(self.images, "dtype", None)
+        if len(shape) != 4 or np.dtype(dtype).kind not in "uif":
+            raise ValueError(
+                "`images` must be numbers of shape [n, height, width, channels]. "
+                f"Received: shape {tuple(shape)}, dtype {dtype}"
+            )
+        labels = np.asarray(self.labels)
+        if labels.shape != tuple(shape[:1]) or labels.dtype.kind not in "ui":
+            raise ValueError(
+                f"`labels` must be integers, one for each of the {shape[0]} images. "
+                f"Received: shape {labels.shape}, dtype {labels.dtype}"
+            )
+        object.__setattr__(self, "labels", labels)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.images, self.labels))
+
+
+@dataclass(frozen=True)
+class ImageData:
+    """A data set: what a network is trained, validated and tested on, and what it must know of it.
+
+    Attributes:
+        name: As in `load_dataset(name)`.
+        train: Training images, in raw pixels.
+        validation: Images held out of the training, in frames of the same size.
+        test: Function from a size to the test images of that size, made when they are asked for.
+            Their frame may be larger than that of the training images.
+        test_sizes: The sizes to test at; none if empty.
+        class_names: What label 0, 1, 2, … means.
+        preprocessing: Keras layer from raw pixels to what the network takes; `None` if they are
+            the same.
+        size_name: What a size is, as it should stand below an axis.
+        train_sizes: Sizes of the objects in `train`, in units of `test_sizes`; empty if unknown.
+
+    Raises:
+        ValueError: If labels and class names do not fit together.
+    """
+
+    name: str
+    train: LabelledImages
+    validation: LabelledImages
+    test: Callable[[float], LabelledImages]
+    test_sizes: tuple[float, ...]
+    class_names: tuple[str, ...]
+    preprocessing: "keras.Layer | None" = None
+    size_name: str = "size"
+    train_sizes: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "test_sizes", tuple(float(size) for size in self.test_sizes))
+        object.__setattr__(self, "train_sizes", tuple(float(size) for size in self.train_sizes))
+        object.__setattr__(self, "class_names", tuple(str(name) for name in self.class_names))
+        if len(set(self.class_names)) < len(self.class_names):
+            raise ValueError(
+                f"`class_names` must be different. Received: class_names={self.class_names}"
+            )
+        for part in ("train", "validation"):
+            labels = getattr(self, part).labels
+            if not labels.size:
+                raise ValueError(f"`{part}` must hold images. Received: none")
+            if labels.min() < 0 or labels.max() >= len(self.class_names):
+                raise ValueError(
+                    f"`{part}.labels` must lie in [0, {len(self.class_names)}), one number for "
+                    f"each class. Received: labels from {labels.min()} to {labels.max()}"
+                )
+
+
+def concatenate(parts: Sequence[LabelledImages]) -> LabelledImages:
+    """Several sets of images as one; those on disk stay there."""
+    if len(parts) == 1:
+        return parts[0]
+    return LabelledImages(
+        ConcatenatedImages([part.images for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+    )

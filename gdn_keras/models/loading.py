@@ -1,0 +1,66 @@
+"""One way to get a network: by the name of its preset."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from gdn_keras.models.classifier import as_classifier, class_names_of
+from gdn_keras.models.gaussian_derivative_network import gaussian_derivative_network
+from gdn_keras.presets import PRESETS
+from gdn_keras.scale_space.validation import check_choice
+
+# Inside the package where it was installed from a wheel, beside it in a clone of the repository.
+_PACKAGE = Path(__file__).parents[1]
+_FOLDERS = (_PACKAGE / "saved_models", _PACKAGE.parent / "saved_models")
+
+
+def from_preset(preset: str, load_weights: bool = True, **overrides: Any) -> keras.Model:
+    """A network by its name, with trained weights where the preset has some.
+
+    A trained network takes raw pixels and knows the names of its classes (`class_names_of`).
+
+    Example:
+
+    >>> trained = gdn_keras.from_preset("default_size2")
+    >>> larger = gdn_keras.from_preset("default_size2", input_shape=(224, 224, 1))
+    >>> untrained = gdn_keras.from_preset("default", input_shape=(64, 64, 3), classes=5)
+
+    Args:
+        preset: A key of `gdn_keras.presets.PRESETS`.
+        load_weights: Whether to load trained weights. Without them, and for presets that have
+            none, weights are random.
+        **overrides: Arguments of `gaussian_derivative_network` that replace the preset's. Trained
+            weights fit other image sizes, scales, pooling and sampling, but no other widths.
+
+    Raises:
+        ValueError: If there is no such preset, or its weights do not fit the overrides.
+    """
+    check_choice("preset", preset, tuple(PRESETS))
+    entry = PRESETS[preset]
+    if not load_weights or "weights" not in entry:
+        return gaussian_derivative_network(**{**entry["parameters"], **overrides})
+    network = keras.saving.load_model(_file(entry["weights"]), compile=False)
+    try:
+        if overrides:
+            weights = network.get_weights()
+            network = gaussian_derivative_network(**{**entry["parameters"], **overrides})
+            network.set_weights(weights)
+        if class_names_of(network) is not None:
+            return network
+        preprocessing = keras.saving.get_registered_object(entry["preprocessing"])()
+        return as_classifier(network, preprocessing, entry["class_names"])
+    except ValueError as error:
+        given = ", ".join(f"{name}={value!r}" for name, value in overrides.items())
+        raise ValueError(
+            f"The weights of {preset!r} do not fit a network with {given}. Pass "
+            "`load_weights=False` to train one of your own."
+        ) from error
+
+
+def _file(folder: str) -> Path:
+    files = [parent / folder / "model.keras" for parent in _FOLDERS]
+    found = next((file for file in files if file.exists()), None)
+    if found is None:
+        raise FileNotFoundError(f"{files[0]} is missing. Reinstall gdn_keras.")
+    return found

@@ -1,0 +1,47 @@
+"""The one place through which training, search and export speak."""
+
+import sys
+from typing import TextIO
+
+
+class Reporter:
+    """Writes lines, and one line that changes in place where a terminal shows it.
+
+    Example, a run that says nothing:
+
+    >>> run_training(job._replace(reporter=Reporter(io.StringIO())))  # doctest: +SKIP
+
+    Args:
+        stream: Where to write; standard output, as it is at the time, if `None`.
+    """
+
+    def __init__(self, stream: TextIO | None = None):
+        self._stream = stream
+        self._in_place = False
+
+    @property
+    def stream(self) -> TextIO:
+        """Where lines go."""
+        return self._stream or sys.stdout
+
+    def line(self, text: str = "") -> None:
+        """Writes a line, in the place of one that changes."""
+        self._write(f"{text}\n")
+        self._in_place = False
+
+    def update(self, text: str) -> None:
+        """Shows a text that the next one takes the place of; in a log file, nothing."""
+        if self.stream.isatty():
+            self._write(text)
+            self._in_place = True
+
+    def error(self, text: str) -> None:
+        """Writes a line to standard error, where shells look for what went wrong."""
+        if self._in_place:
+            self.line()
+        print(text, file=sys.stderr)
+
+    def _write(self, text: str) -> None:
+        start = "\r" if self._in_place else ""
+        self.stream.write(start + text)
+        self.stream.flush()

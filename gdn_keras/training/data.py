@@ -1,0 +1,66 @@
+"""What a run has to know of its images."""
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+
+from gdn_keras.datasets import ImageData, LabelledImages
+
+_LOOKED_AT = 16
+
+
+def images_at(data: ImageData, size: float | None) -> LabelledImages:
+    """Test images of one size; of data without sizes, which have none, the validation images."""
+    return data.validation if size is None else data.test(size)
+
+
+def sizes_of(data: ImageData) -> tuple[float | None, ...]:
+    """The sizes to test at, in increasing order; `None` for data without sizes."""
+    return tuple(sorted(data.test_sizes)) or (None,)
+
+
+def image_shape(data: ImageData) -> tuple[int, int, int]:
+    """Height, width and channels of test images, which a finished network is for."""
+    return tuple(images_at(data, sizes_of(data)[0]).images.shape[1:])
+
+
+def describe_data(data: ImageData) -> dict[str, Any]:
+    """The data as plain values, by which a run knows them again."""
+    images = data.train.images
+    index = np.unique(np.linspace(0, len(data.train.labels) - 1, _LOOKED_AT).astype(int))
+    checksum = zlib.crc32(np.ascontiguousarray(images[index]).tobytes())
+    return {
+        "data": data.name,
+        "class_names": list(data.class_names),
+        "training_images": len(data.train.labels),
+        "training_frame": list(images.shape[1:]),
+        "training_checksum": zlib.crc32(data.train.labels.tobytes(), checksum),
+        "train_sizes": list(data.train_sizes),
+        "test_sizes": list(data.test_sizes),
+        "test_images": len(images_at(data, sizes_of(data)[0]).labels),
+    }
+
+
+def pixel_transform(data: ImageData) -> Callable[[Any], Any] | None:
+    """What prepares a batch of raw pixels in a pipeline; `None` where they are prepared already.
+
+    In training this comes before the augmentation, after which pixels are no whole numbers.
+    """
+    layer = data.preprocessing
+    if layer is None or np.dtype(data.train.images.dtype).kind == "f":
+        return None
+    if keras.backend.backend() == "tensorflow":
+        return layer
+    import tensorflow as tf
+
+    def prepare(images: np.ndarray) -> np.ndarray:
+        return keras.ops.convert_to_numpy(layer(images)).astype("float32")
+
+    def transform(images: Any) -> Any:  # layers of other backends do not run in tf.data
+        prepared = tf.numpy_function(prepare, [images], tf.float32, stateful=False)
+        return tf.ensure_shape(prepared, images.shape)
+
+    return transform

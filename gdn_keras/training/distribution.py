@@ -1,0 +1,270 @@
+"""One training on several devices: those of one machine, or those of several machines.
+
+On TensorFlow, `tf.distribute.MirroredStrategy` takes the devices of one machine. On JAX,
+`keras.distribution.DataParallel` takes the devices of all processes that joined, one process on
+each machine or each device. Every device gets an equal share of every batch, batch statistics and
+gradients are those of the whole batch, and so are the weights that come out.
+
+The first process's folder is the run's; the others keep what they write to themselves.
+"""
+
+import contextlib
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from gdn_keras.training.recipe import Recipe
+
+
+def join(
+    address: str | None = None, processes: int | None = None, process: int | None = None
+) -> None:
+    """Makes this process one of several that train together, before JAX computes anything.
+
+    Args:
+        address: "host:port" of the first process; `None` to find out everything from the
+            environment of Slurm, Open MPI or Kubernetes, as `jax.distributed.initialize` does.
+        processes: How many there are.
+        process: Which of them this is, from 0 on.
+
+    Raises:
+        ValueError: If Keras does not run on JAX, an argument is wrong, or the environment does
+            not tell.
+        OSError: If the others cannot be reached.
+    """
+    if _backend() != "jax":
+        raise ValueError(
+            "Training on several machines needs JAX: set KERAS_BACKEND=jax. "
+            f"Received: backend={_backend()!r}"
+        )
+    if address is not None and not 0 <= process < processes:
+        raise ValueError(
+            "`process` must lie from 0 to `processes` - 1. "
+            f"Received: process={process}, processes={processes}"
+        )
+    import jax
+
+    try:
+        jax.distributed.initialize(address, processes, process)
+    except ValueError as error:
+        raise ValueError(
+            "Nothing in the environment tells the processes of this run; give the first one's "
+            f"HOST:PORT, how many there are, and which of them this is ({error})"
+        ) from error
+    except RuntimeError as error:
+        raise OSError(f"The processes of this run did not meet at {address}: {error}") from error
+
+
+def leave() -> None:
+    """Parts from the other processes, once all have come to this point."""
+    if process_count() > 1:
+        import jax
+
+        jax.distributed.shutdown()
+
+
+def abandon(code: int) -> int:
+    """Ends a failed process at once where there are others, for which it would wait otherwise.
+
+    Returns:
+        `code`, where there are none or nothing failed.
+    """
+    if code and process_count() > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def process_count() -> int:
+    """How many processes train together."""
+    return _of_jax("process_count", 1)
+
+
+def process_index() -> int:
+    """Which of them this is; 0 is the first."""
+    return _of_jax("process_index", 0)
+
+
+def is_first() -> bool:
+    """Whether the folder of this process is that of the run."""
+    return process_index() == 0
+
+
+def prepare_together(prepare: Callable[[], Sequence]) -> list:
+    """The jobs that `prepare` makes, if it does so in all processes, with equal settings.
+
+    A process that went on alone would wait for the others forever.
+    """
+    try:
+        jobs, failure = list(prepare()), None
+    except Exception as error:
+        jobs, failure = [], error
+    settings = zlib.crc32(repr([job.settings for job in jobs]).encode())
+    failed, fingerprints = _from_all([failure is not None, settings]).T
+    if failure:
+        raise failure
+    if failed.any():
+        raise ValueError(f"Process {failed.argmax()} could not begin; its own message says why")
+    differing = fingerprints != fingerprints[0]
+    if differing.any():
+        raise ValueError(
+            "All processes of a run must be given the same settings. "
+            f"Received: others in process {differing.argmax()}"
+        )
+    return jobs
+
+
+def agreed(values: Any) -> Any:
+    """`values`, a tree of numbers and arrays, as the first process has them."""
+    if process_count() == 1:
+        return values
+    from jax.experimental import multihost_utils
+
+    return multihost_utils.broadcast_one_to_all(values)
+
+
+def copy_state(source: keras.Model, target: keras.Model) -> None:
+    """Weights and optimiser of `source` in the first process, to `target` in all of them."""
+    values = agreed([np.asarray(v) for v in _variables(source)])
+    _assign(target, values)
+
+
+class OnCopy(keras.callbacks.Callback):
+    """Lets callbacks see, after each epoch, a copy of the model that is this process's own.
+
+    What is computed from distributed variables must be computed in all processes, and a file is
+    written in one.
+
+    Args:
+        copy: An equal model, compiled, with its variables on one device.
+        callbacks: They hear of the end of epochs only.
+    """
+
+    def __init__(self, copy: keras.Model, callbacks: Sequence[keras.callbacks.Callback]):
+        super().__init__()
+        self.copy, self.callbacks = copy, callbacks
+        for callback in callbacks:
+            callback.set_model(copy)
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        with _undistributed():
+            _assign(self.copy, [np.asarray(v) for v in _variables(self.model)])
+            for callback in self.callbacks:
+                callback.on_epoch_end(epoch, logs)
+
+
+def training_strategy(recipe: Recipe) -> Any:
+    """All devices where the recipe asks for it, else the default one.
+
+    Returns:
+        An object with a `scope`.
+    """
+    if _backend() == "tensorflow":
+        import tensorflow as tf
+
+        if not recipe.distribute:
+            return tf.distribute.get_strategy()
+        devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+        return tf.distribute.MirroredStrategy([device.name for device in devices])
+    if not recipe.distribute:
+        return _OneDevice()
+    return keras.distribution.DataParallel(auto_shard_dataset=False)
+
+
+def device_count(recipe: Recipe) -> int:
+    """How many devices a batch is shared out over.
+
+    Raises:
+        ValueError: If it cannot be shared out evenly.
+    """
+    if not recipe.distribute:
+        return 1
+    if _backend() not in ("tensorflow", "jax"):
+        raise ValueError(
+            "Several devices need Keras on TensorFlow or JAX. "
+            f"Received: distribute=True, backend={_backend()!r}"
+        )
+    strategy = training_strategy(recipe)
+    on_jax = _backend() == "jax"
+    devices = strategy.num_model_replicas if on_jax else strategy.num_replicas_in_sync
+    if recipe.batch_size % devices:
+        raise ValueError(
+            f"`batch_size` must be a multiple of the number of devices, {devices}. "
+            f"Received: batch_size={recipe.batch_size}"
+        )
+    return devices
+
+
+def shared_out(batches: Any, devices: int) -> Any:
+    """This process's share of each batch of a `tf.data.Dataset`, the same for every device.
+
+    The last batch of an epoch may be smaller and not divide evenly. It is then filled up with its
+    own first images, so that an epoch has as many steps on any number of devices.
+    """
+    if devices == 1:
+        return batches
+    import tensorflow as tf
+
+    process, processes = process_index(), process_count()
+
+    def share(*batch: Any) -> tuple:
+        count = tf.shape(batch[0])[0]
+        size = -(-count // devices) * devices // processes
+        index = tf.range(process * size, (process + 1) * size) % count
+        return tuple(tf.gather(part, index) for part in batch)
+
+    return batches.map(share)
+
+
+class _OneDevice:
+    """The default device, as a strategy."""
+
+    scope = contextlib.nullcontext
+
+
+def _from_all(values: Sequence[int]) -> np.ndarray:
+    """Whole numbers of all processes, [process, number]."""
+    values = np.asarray(values, "uint32")
+    if process_count() == 1:
+        return values[None]
+    from jax.experimental import multihost_utils
+
+    return np.asarray(multihost_utils.process_allgather(values))
+
+
+def _assign(model: keras.Model, values: Sequence[np.ndarray]) -> None:
+    for variable, value in zip(_variables(model), values, strict=True):
+        variable.assign(np.asarray(value))
+
+
+@contextlib.contextmanager
+def _undistributed() -> Iterator[None]:
+    """Lets new variables be on one device."""
+    before = keras.distribution.distribution()
+    keras.distribution.set_distribution(None)
+    try:
+        yield
+    finally:
+        keras.distribution.set_distribution(before)
+
+
+def _variables(model: keras.Model) -> list:
+    return [*model.variables, *model.optimizer.variables]
+
+
+def _of_jax(name: str, otherwise: int) -> int:
+    if _backend() != "jax":
+        return otherwise
+    import jax
+
+    return getattr(jax, name)()
+
+
+def _backend() -> str:
+    return keras.backend.backend()

@@ -1,0 +1,147 @@
+"""The folder of a run: every file whole or not there, and one run only."""
+
+import json
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from gdn_keras.atomic_files import replacing
+
+SETTINGS = "settings.json"
+LAST = "last.keras"
+BEST = "best.keras"
+MODEL = "model.keras"
+SAVED_MODEL = "saved_model"
+HISTORY = "history.csv"
+LOGS = "logs"
+ACCURACY = "accuracy.csv"
+RESULTS = "accuracy.json"
+PICTURES = "pictures"
+REPORT = "report.md"
+_EPOCHS = "epochs.json"  # in a checkpoint, beside what Keras writes there
+
+
+def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
+    """The folder of a run with these settings: a new one, or one that such a run was begun in.
+
+    Args:
+        settings: All that the result depends on, as JSON would give it back.
+        folder: It is made if need be.
+
+    Raises:
+        ValueError: If the folder holds a run with other settings, or files of nobody knows what.
+        OSError: If it cannot be written to, or is not a folder.
+    """
+    folder = Path(folder).expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".writable-"):
+            pass
+    except OSError as error:
+        raise OSError(
+            f"`folder` must be one that can be written to, and {folder} cannot be written to "
+            f"({error.strerror or error})."
+        ) from error
+    known = read_settings(folder)
+    if known is None:
+        _require_no_run(folder)
+        write_text(folder / SETTINGS, json.dumps(settings, indent=2) + "\n")
+        return folder
+    names = [name for name in {**known, **settings} if known.get(name) != settings.get(name)]
+    if names:
+        differences = ", ".join(
+            f"{name} is {known.get(name)!r} there and {settings.get(name)!r} now" for name in names
+        )
+        raise ValueError(
+            f"{folder} holds a run with other settings: {differences}. Give another `folder`, or "
+            "repeat the settings of that run to go on with it, or remove it."
+        )
+    return folder
+
+
+def _require_no_run(folder: Path) -> None:
+    """Files of the names that a run would write to are somebody's, if nothing says whose."""
+    names = (LAST, BEST, MODEL, SAVED_MODEL, HISTORY, ACCURACY, RESULTS, REPORT)
+    found = [name for name in names if (folder / name).exists()]
+    if found:
+        raise ValueError(
+            f"{folder} holds {', '.join(found)} but no {SETTINGS} that would tell what run they "
+            "belong to. Give another `folder`."
+        )
+
+
+def read_settings(folder: Path) -> dict | None:
+    """The settings of the run in a folder, or `None` where there is none."""
+    file = folder / SETTINGS
+    if not file.exists():
+        return None
+    try:
+        return json.loads(file.read_text())
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged ({error}). Give another folder.") from error
+
+
+def read_results(folder: str | os.PathLike) -> dict:
+    """The results of a finished run, as in its accuracy.json."""
+    file = Path(folder).expanduser() / RESULTS
+    try:
+        return json.loads(file.read_text())
+    except OSError as error:
+        raise ValueError(
+            f"{folder} holds no finished run: {file} is missing. Train there first."
+        ) from error
+    except ValueError as error:
+        raise ValueError(
+            f"{folder} holds no finished run: {file} is damaged ({error}). Train there again."
+        ) from error
+
+
+def write_text(file: Path, text: str) -> None:
+    """Writes a text file in one step."""
+    with replacing(file) as temporary:
+        temporary.write_text(text)
+
+
+def save_model(model: keras.Model, file: Path, epochs: int | None = None) -> None:
+    """Writes a .keras file in one step; with the number of epochs done, it is a checkpoint."""
+    with replacing(file) as temporary:
+        model.save(temporary)
+        if epochs is not None:
+            with zipfile.ZipFile(temporary, "a") as archive:
+                archive.writestr(_EPOCHS, json.dumps(epochs))
+
+
+def load_network(file: Path) -> keras.Model:
+    """The network of a .keras file; code that somebody put there is not run.
+
+    Raises:
+        OSError: If it cannot be loaded, with one sentence.
+    """
+    try:
+        return keras.saving.load_model(file, compile=False, safe_mode=True)
+    except (ValueError, TypeError, KeyError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise OSError(f"{file} cannot be loaded as a network ({reason}).") from error
+
+
+def read_epochs(file: Path) -> int | None:
+    """The number of epochs done at a checkpoint, or `None` if it does not say."""
+    with zipfile.ZipFile(file) as archive:
+        return json.loads(archive.read(_EPOCHS)) if _EPOCHS in archive.namelist() else None
+
+
+def is_whole(file: Path) -> bool:
+    """Whether a .keras file is there, with every byte as it was written."""
+    if not file.exists():
+        return False
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return archive.testzip() is None
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
+        return False  # RuntimeError: flags that say that it is encrypted

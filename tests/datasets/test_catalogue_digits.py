@@ -1,0 +1,151 @@
+"""MNIST, Fashion-MNIST, and both rescaled, as `ImageData`."""
+
+import numpy as np
+import pytest
+
+from gdn_keras.datasets import (
+    TEST_SIZES,
+    ArctanContrast,
+    Digits,
+    PixelScaling,
+    load_dataset,
+    load_large_scale,
+)
+from gdn_keras.datasets.catalogue import mnist, mnist_large_scale
+from tests.datasets.idx_files import write_idx_files
+
+SMALL = {"count": 30, "test_count": 20, "frame": 40}
+
+
+@pytest.fixture(autouse=True)
+def cache_dir(tmp_path, monkeypatch):
+    monkeypatch.setenv("GDN_KERAS_CACHE", str(tmp_path / "cache"))
+
+
+def small_digits(count=40) -> Digits:
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (count, 28, 28), "uint8")
+    return Digits(images, np.arange(count, dtype="uint8") % 10, images[:20], np.arange(20) % 10)
+
+
+@pytest.fixture
+def fashion(tmp_path):
+    digits = small_digits()
+    write_idx_files(tmp_path, digits._replace(y_test=digits.y_test.astype("uint8")))
+    return tmp_path, digits
+
+
+def test_mnist(digits):
+    data = load_dataset("mnist", count=30)
+    np.testing.assert_array_equal(data.train.images[..., 0], digits.x_train[:30])
+    assert data.train.images.dtype == np.uint8
+    assert len(data.validation.labels) == 400 and len(data.test(1).labels) == 1000
+    assert data.test_sizes == (1.0,) and data.class_names == tuple("0123456789")
+    assert isinstance(data.preprocessing, PixelScaling)
+    assert float(np.max(data.preprocessing(data.train.images))) == 1
+
+
+def test_large_scale():
+    data = load_dataset("mnist_large_scale", train_frame=30, **SMALL)
+    expected = load_large_scale("train", 2, count=30, output_shape=(30, 30), verbose=False)
+    np.testing.assert_array_equal(data.train.images, expected.images)
+    assert data.validation.images.shape == (400, 30, 30, 1)
+    assert data.test_sizes == TEST_SIZES
+    expected = load_large_scale("test", 4, count=20, output_shape=(40, 40), cache=False)
+    np.testing.assert_array_equal(data.test(4).images, expected.images)
+    assert isinstance(data.preprocessing, ArctanContrast)
+
+
+def test_several_training_sizes():
+    data = load_dataset("mnist_large_scale", train_sizes=(1, 2), **SMALL)
+    for size, part in ((1, slice(0, 30)), (2, slice(30, 60))):
+        expected = load_large_scale("train", size, count=30, output_shape=(40, 40), verbose=False)
+        np.testing.assert_array_equal(data.train.images[part], expected.images)
+        np.testing.assert_array_equal(data.train.labels[part], expected.labels)
+    some = np.array([3, 33, 59, 3])
+    np.testing.assert_array_equal(data.train.images[some], np.asarray(data.train.images)[some])
+
+
+@pytest.mark.parametrize("name", ["mnist", "mnist_large_scale"])
+def test_validation_images_to_test_with(name):
+    options = SMALL if name == "mnist_large_scale" else {}
+    data = load_dataset(name, test_split="validation", **{**options, "test_count": 20})
+    np.testing.assert_array_equal(data.test(1).labels, data.validation.labels[:20])
+    np.testing.assert_array_equal(
+        data.test(data.train_sizes[0]).images, data.validation.images[:20]
+    )
+    with pytest.raises(ValueError, match="`test_split` must be one of 'test', 'validation'"):
+        load_dataset(name, test_split="train")
+
+
+def test_tests_are_checked_before_the_training():
+    with pytest.raises(ValueError, match="`count` must be between 1 and 1000"):
+        load_dataset("mnist_large_scale", test_count=1001)
+
+
+def test_directory_of_idx_files(fashion, monkeypatch):
+    directory, digits = fashion
+    with pytest.raises(ValueError, match="not the canonical MNIST file"):
+        load_dataset("mnist", directory)
+    monkeypatch.setattr(mnist, "load_mnist_directory", lambda path: digits)
+    assert len(load_dataset("mnist", directory).train.labels) == 36
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"source": "web"}, ValueError, "`source` must be one of 'embedded', 'idx', 'tfds'"),
+        ({"source": "idx"}, FileNotFoundError, "four MNIST files. Received: directory=None"),
+        ({"directory": "nowhere"}, FileNotFoundError, "Received: directory='nowhere'"),
+        ({"directory": "x", "source": "embedded"}, ValueError, "`directory` must be None"),
+    ],
+)
+def test_bad_sources(options, error, message):
+    with pytest.raises(error, match=message):
+        load_dataset("mnist", **options)
+
+
+def write_official(file, **counts):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(file, "w") as content:
+        for key, count in counts.items():
+            content[f"x_{key}"] = np.zeros((count, 112, 112, 1), "float32")
+            content[f"y_{key}"] = np.arange(count) % 10
+
+
+def test_official(tmp_path, monkeypatch):
+    monkeypatch.setattr(mnist_large_scale, "VALIDATION_IMAGES", 5)
+    prefix, shape = "mnist_large_scale_", "te10000_outsize112-112"
+    training = tmp_path / f"{prefix}tr50000_vl10000_{shape}_sctr2p000_scte2p000.h5"
+    write_official(training, train=12, val=5, test=6)
+    for size in (1, 4):
+        write_official(tmp_path / f"{prefix}{shape}_scte{size}p000.h5", test=6)
+    data = load_dataset(
+        "mnist_large_scale", tmp_path, source="official", test_sizes=(1, 2, 4), test_count=3
+    )
+    assert data.train.images.shape[1:] == data.test(4).images.shape[1:] == (112, 112, 1)
+    assert len(data.test(1).labels) == 3
+    with pytest.raises(FileNotFoundError, match="scte8p000"):
+        load_dataset("mnist_large_scale", tmp_path, source="official", test_sizes=(1, 8))
+    with pytest.raises(ValueError, match=r"must be 112.* frame=64"):
+        load_dataset("mnist_large_scale", tmp_path, source="official", frame=64)
+
+
+def test_fashion(fashion):
+    directory, digits = fashion
+    data = load_dataset("fashion_mnist", directory)
+    np.testing.assert_array_equal(data.train.images[..., 0], digits.x_train[:36])
+    assert data.class_names[9] == "Ankle boot" and len(data.validation.labels) == 4
+
+
+def test_fashion_rescaled(fashion):
+    directory, digits = fashion
+    data = load_dataset("fashion_mnist_large_scale", directory, frame=40)
+    expected = load_large_scale("test", 2, source=digits, output_shape=(40, 40), cache=False)
+    np.testing.assert_array_equal(data.test(2).images, expected.images)
+    assert data.train.images.shape == (36, 40, 40, 1)
+
+
+def test_fashion_needs_a_directory():
+    with pytest.raises(FileNotFoundError, match=r"four Fashion-MNIST files. Received: .*None"):
+        load_dataset("fashion_mnist")

@@ -1,0 +1,194 @@
+import numpy as np
+import pytest
+
+from gdn_keras.datasets import load_dataset
+from gdn_keras.datasets.catalogue.folder import FACTORS, picture_heights
+from gdn_keras.datasets.photographs import place_in_frame
+
+Image = pytest.importorskip("PIL.Image")
+
+
+def random_pixels(height, width, channels, seed):
+    shape = (height, width, channels) if channels > 1 else (height, width)
+    return np.random.default_rng(seed).integers(0, 256, shape, "uint8")
+
+
+def write(directory, classes=("cat", "dog"), count=5, channels=3, ending=".png", side=20):
+    for k, name in enumerate(classes):
+        (directory / name).mkdir(parents=True)
+        for i in range(count):
+            pixels = random_pixels(side + i, side + 2 * k, channels, seed=100 * k + i)
+            Image.fromarray(pixels).save(directory / name / f"{i:02d}{ending}")
+    return directory
+
+
+def test_classes_and_split(tmp_path):
+    data = load_dataset("folder", write(tmp_path))
+    assert data.class_names == ("cat", "dog")
+    assert data.train.images.shape == (8, 24, 24, 3)
+    assert np.bincount(data.train.labels).tolist() == [4, 4]
+    assert np.bincount(data.validation.labels).tolist() == [1, 1]
+    everything = np.concatenate([data.train.images, data.validation.images])
+    assert len(np.unique(everything.reshape(10, -1), axis=0)) == 10
+
+
+def test_pictures_keep_their_pixels(tmp_path):
+    data = load_dataset("folder", write(tmp_path), frame=17)
+    expected = [
+        place_in_frame(random_pixels(20 + i, 20 + 2 * k, 3, 100 * k + i), 17)
+        for k in range(2)
+        for i in range(5)
+    ]
+    images = np.concatenate([data.train.images, data.validation.images])
+    assert {image.tobytes() for image in images} == {image.tobytes() for image in expected}
+
+
+def test_seed(tmp_path):
+    write(tmp_path, count=20)
+    first, same, other = (load_dataset("folder", tmp_path, seed=seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first.validation.images, same.validation.images)
+    assert not np.array_equal(first.validation.images, other.validation.images)
+
+
+@pytest.mark.parametrize("ending", [".png", ".ppm", ".bmp", ".jpg", ".JPEG"])
+def test_formats(tmp_path, ending):
+    assert load_dataset("folder", write(tmp_path, ending=ending)).train.images.shape[0] == 8
+
+
+def test_other_files_are_left_alone(tmp_path):
+    write(tmp_path)
+    (tmp_path / "cat" / "notes.txt").write_text("no picture")
+    (tmp_path / "cat" / "._00.png").write_bytes(b"of another system")
+    (tmp_path / ".git").mkdir()
+    assert load_dataset("folder", tmp_path).class_names == ("cat", "dog")
+
+
+def test_grey_pictures_have_one_channel(tmp_path):
+    data = load_dataset("folder", write(tmp_path, channels=1))
+    assert data.train.images.shape == (8, 24, 24, 1)
+    assert load_dataset("folder", tmp_path, colour=True).train.images.shape == (8, 24, 24, 3)
+
+
+def test_grey_among_colours(tmp_path):
+    write(tmp_path, classes=("cat",), channels=1)
+    write(tmp_path, classes=("dog",), channels=3)
+    data = load_dataset("folder", tmp_path)
+    grey = np.asarray(data.train.images)[data.train.labels == 0]
+    assert grey.shape[-1] == 3 and (grey == grey[..., :1]).all()
+    assert load_dataset("folder", tmp_path, colour=False).train.images.shape[-1] == 1
+
+
+def test_sixteen_bits(tmp_path):
+    write(tmp_path, channels=1)
+    for file in tmp_path.glob("*/*.png"):
+        Image.fromarray(np.full((20, 20), 0x80FF, "uint16")).save(file)
+    assert np.unique(load_dataset("folder", tmp_path).train.images).tolist() == [0x80]
+
+
+def test_pictures_are_upright(tmp_path):
+    """The first pixel of a picture that its camera turned by a quarter is shown at the right."""
+    write(tmp_path)
+    pixels = np.zeros((10, 30, 3), "uint8")
+    pixels[:5, :5] = 255
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for file in tmp_path.glob("*/*.png"):
+        Image.fromarray(pixels).save(file, exif=exif)
+    image = load_dataset("folder", tmp_path).train.images[0]
+    assert image.shape == (30, 30, 3)
+    assert image[0, -1].tolist() == [255] * 3 and image[0, 0].tolist() == [0] * 3
+    assert picture_heights(tmp_path).tolist() == [30] * 10
+
+
+def test_resize(tmp_path):
+    data = load_dataset("folder", write(tmp_path), resize=12)
+    assert data.train.images.shape == (8, 12, 12, 3)
+
+
+def test_frame_is_limited(tmp_path):
+    data = load_dataset("folder", write(tmp_path, side=300))
+    assert data.train.images.shape[1:] == (224, 224, 3)
+    assert data.test_sizes == (0.25, 2**-1.5, 0.5, 2**-0.5, 1)
+
+
+def test_sizes_that_make_sense(tmp_path):
+    write(tmp_path, side=20)
+    assert load_dataset("folder", tmp_path).test_sizes == (1,)
+    assert load_dataset("folder", tmp_path, frame=64).test_sizes == (1, 2**0.5, 2, 2**1.5)
+    assert load_dataset("folder", tmp_path, test_sizes=(0.5, 3)).test_sizes == (0.5, 3)
+    assert load_dataset("folder", tmp_path, test_sizes=()).test_sizes == ()
+    assert 1 in FACTORS
+
+
+def test_tests_are_the_held_out_pictures_rescaled(tmp_path):
+    """A square on black becomes as large as the factor says, and stays in the middle."""
+    write(tmp_path)
+    pixels = np.zeros((21, 21, 3), "uint8")
+    pixels[7:14, 7:14] = 255
+    for file in tmp_path.glob("*/*.png"):
+        Image.fromarray(pixels).save(file)
+    data = load_dataset("folder", tmp_path, frame=41)
+    np.testing.assert_array_equal(data.test(1).images, data.validation.images)
+    for factor in (0.5, 2, 4):
+        images, labels = data.test(factor)
+        assert images.shape == (2, 41, 41, 3) and images.dtype == np.uint8
+        assert labels.tolist() == data.validation.labels.tolist()
+        area = images[0, ..., 0].sum() / 255
+        assert area == pytest.approx((7 * factor) ** 2, rel=0.05)
+        np.testing.assert_allclose(images[0], images[0, ::-1, ::-1], atol=1)
+
+
+def test_large_pictures_are_rescaled_from_their_middle(tmp_path):
+    """What lies far beyond the frame has no say."""
+    write(tmp_path, side=200)
+    part = load_dataset("folder", tmp_path, frame=30).test(1.5).images
+    for file in tmp_path.glob("*/*.png"):
+        picture = np.asarray(Image.open(file)).copy()
+        picture[:40] = 0
+        Image.fromarray(picture).save(file)
+    np.testing.assert_array_equal(part, load_dataset("folder", tmp_path, frame=30).test(1.5).images)
+
+
+def test_no_directory(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"one folder of pictures for each class.*nowhere"):
+        load_dataset("folder", tmp_path / "nowhere")
+
+
+def test_empty_directory(tmp_path):
+    with pytest.raises(ValueError, match=r"two or more classes. Received: \[\]"):
+        load_dataset("folder", tmp_path)
+
+
+def test_one_class(tmp_path):
+    with pytest.raises(ValueError, match=r"two or more classes. Received: \['cat'\]"):
+        load_dataset("folder", write(tmp_path, classes=("cat",)))
+
+
+def test_empty_class(tmp_path):
+    write(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"empty must hold two or more pictures.* Received: 0"):
+        load_dataset("folder", tmp_path)
+
+
+@pytest.mark.parametrize("damage", [lambda b: b"", lambda b: b"<html>", lambda b: b[: len(b) // 2]])
+def test_corrupt_file_is_named(tmp_path, damage):
+    write(tmp_path)
+    file = tmp_path / "dog" / "03.png"
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(ValueError, match=r"03.png is not a picture that can be read") as error:
+        load_dataset("folder", tmp_path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"validation_share": 0}, "`validation_share` must lie strictly between 0 and 1"),
+        ({"frame": 0}, "`frame` must be an integer >= 1. Received: frame=0"),
+        ({"resize": -3}, "`resize` must be an integer >= 1. Received: resize=-3"),
+    ],
+)
+def test_bad_options(tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        load_dataset("folder", write(tmp_path), **options)

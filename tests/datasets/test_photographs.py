@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+
+from gdn_keras.datasets.lazy_images import ConcatenatedImages
+from gdn_keras.datasets.photographs import (
+    FramedPictures,
+    RescaledPictures,
+    place_in_frame,
+    rescale_photographs,
+)
+
+
+def picture(height, width, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), "uint8")
+
+
+@pytest.mark.parametrize("shape", [(5, 9), (8, 8), (20, 7), (33, 40)])
+@pytest.mark.parametrize("frame", [8, 9])
+def test_pixels_are_kept(shape, frame):
+    """What is inside is a part of the picture, what is beyond is its edge: NumPy's own padding."""
+    original = picture(*shape)
+    padded = np.pad(original, ((30, 30), (30, 30), (0, 0)), mode="edge")
+    top, left = ((n + 60 - frame + 1) // 2 for n in shape)
+    expected = padded[top : top + frame, left : left + frame]
+    np.testing.assert_array_equal(place_in_frame(original, frame), expected)
+
+
+def test_centre():
+    original = picture(30, 40)
+    np.testing.assert_array_equal(place_in_frame(original, 5, (10, 12)), original[8:13, 10:15])
+    np.testing.assert_array_equal(place_in_frame(original, 4, (9.5, 12.5)), original[8:12, 11:15])
+    corner = place_in_frame(original, 5, (0, 0))
+    assert (corner[:3, :3] == original[0, 0]).all()
+
+
+def test_framed_pictures_are_indexed_like_an_array():
+    pictures = [picture(5 + k, 9, seed=k) for k in range(6)]
+    framed = FramedPictures(pictures, 8)
+    array = np.stack([place_in_frame(p, 8) for p in pictures])
+    assert framed.shape == array.shape and framed.dtype == np.uint8 and len(framed) == 6
+    np.testing.assert_array_equal(framed, array)
+    for index in (2, -1, slice(1, 4), np.array([3, 3, 0]), np.array([[1], [2]]), slice(0, 0)):
+        np.testing.assert_array_equal(framed[index], array[index])
+    with pytest.raises(IndexError):
+        framed[6]
+
+
+def test_concatenated_images():
+    parts = [np.arange(12, dtype="uint8").reshape(3, 2, 2, 1), np.ones((2, 2, 2, 1), "uint8")]
+    joined, expected = ConcatenatedImages(parts), np.concatenate(parts)
+    np.testing.assert_array_equal(joined, expected)
+    np.testing.assert_array_equal(joined[[4, 0, 2]], expected[[4, 0, 2]])
+
+
+def test_size_one_keeps_pixels_and_mirrors_beyond():
+    images = np.stack([picture(8, 8, seed) for seed in range(3)])
+    expected = np.pad(images, ((0, 0), (4, 4), (4, 4), (0, 0)), mode="symmetric")
+    np.testing.assert_array_equal(rescale_photographs(images, 1, 16), expected)
+
+
+def test_rescaled_and_back():
+    """A smooth picture made larger and looked at from afar is the same."""
+    y, x = np.mgrid[:32, :32]
+    smooth = 128 + 60 * np.sin(x / 5)[..., None] * np.cos(y / 6)[..., None]
+    image = np.rint(smooth).astype("uint8")[None]
+    larger = rescale_photographs(image, 2, 64)
+    back = rescale_photographs(larger, 0.5, 32)
+    assert np.abs(back.astype(int) - image)[:, 2:-2, 2:-2].max() <= 6
+
+
+def test_smaller_pictures_do_not_alias():
+    """Stripes that are too fine for the smaller picture lose their contrast."""
+    stripes = np.zeros((1, 32, 32, 1), "uint8")
+    stripes[:, :, ::2] = 255
+    inner = rescale_photographs(stripes, 0.5, 16)[0, 4:-4, 4:-4, 0]
+    assert np.ptp(inner) < 40 and abs(inner.mean() - 127) < 4
+
+
+def test_rescaled_pictures_are_made_when_read():
+    images = np.stack([picture(8, 8, seed) for seed in range(4)])
+    lazy = RescaledPictures(images, 1.5, 12)
+    expected = rescale_photographs(images, 1.5, 12)
+    np.testing.assert_array_equal(lazy, expected)
+    np.testing.assert_array_equal(lazy[[3, 1]], expected[[3, 1]])

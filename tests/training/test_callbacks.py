@@ -1,0 +1,62 @@
+import io
+
+import pytest
+
+from gdn_keras.reporting import Reporter
+from gdn_keras.training.callbacks import ProgressLine, read_history, write_history
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def train(stream, monkeypatch, epochs=2, steps=3, first=0):
+    clock = iter(range(1000))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
+    progress = ProgressLine(epochs, steps, Reporter(stream))
+    for epoch in range(first, epochs):
+        progress.on_epoch_begin(epoch)
+        for step in range(steps):
+            progress.on_train_batch_end(step, {"loss": 1 / (step + 1)})
+        progress.on_epoch_end(epoch, {"loss": 0.25, "val_accuracy": 0.5})
+    return stream.getvalue()
+
+
+def test_a_log_file_gets_one_line_an_epoch(monkeypatch):
+    lines = train(io.StringIO(), monkeypatch).splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("epoch 1/2 [==========          ]  50%  ETA 00:0")
+    assert lines[1] == (
+        "epoch 2/2 [====================] 100%  ETA 00:00  loss 0.2500  validation 50.00%"
+    )
+
+
+def test_a_terminal_sees_every_step(monkeypatch):
+    text = train(Terminal(), monkeypatch)
+    assert text.count("\n") == 2 and text.count("\r") == 6
+    assert "epoch 1/2 [===                 ]  17%  ETA --:--  loss 1.0000" in text
+
+
+def test_a_run_that_goes_on_counts_from_there(monkeypatch):
+    text = train(io.StringIO(), monkeypatch, epochs=4, first=3)
+    assert text.splitlines() == [
+        "epoch 4/4 [====================] 100%  ETA 00:00  loss 0.2500  validation 50.00%"
+    ]
+
+
+def test_time_left_of_hours(monkeypatch):
+    progress = ProgressLine(100, 100, Reporter(io.StringIO()))
+    progress._began, progress._done, progress._done_before = 1.0, 11, 1
+    monkeypatch.setattr("time.monotonic", lambda: 11.0)
+    assert progress._left() == "ETA 2:46:29"
+
+
+def test_history_comes_back(tmp_path):
+    assert read_history(tmp_path) == []
+    rows = [{"epoch": 1, "loss": 0.1}, {"epoch": 2, "loss": 1 / 3}]
+    write_history(tmp_path, rows)
+    assert read_history(tmp_path) == rows
+    assert (tmp_path / "history.csv").read_text().splitlines()[0] == "epoch,loss"
+    with pytest.raises(IndexError):
+        write_history(tmp_path, [])

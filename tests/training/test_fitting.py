@@ -1,0 +1,230 @@
+import dataclasses
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from gdn_keras.datasets import LabelledImages, load_embedded_digits, load_large_scale
+from gdn_keras.models import scale_channels_of
+from gdn_keras.reporting import Reporter
+from gdn_keras.training import Recipe, TrainingStopped, prepare_training, run_training
+from gdn_keras.training.callbacks import Checkpoints, ProgressLine, read_history
+from gdn_keras.training.fitting import (
+    augmentation,
+    build_network,
+    compile_network,
+    train_network,
+)
+from gdn_keras.training.job import train
+from tests.training.conftest import tiny_data
+
+ROOT = Path(__file__).parents[2]
+
+# Runs a job in a process of its own and kills it: in the middle of an epoch, or when a checkpoint
+# is written but not yet in its place.
+KILLED_RUN = """
+import json, os, signal, sys
+from gdn_keras.training import Recipe, callbacks, prepare_training, run_training
+from tests.training.conftest import tiny_data
+
+recipe, folder, moment = Recipe(**json.loads(sys.argv[1])), sys.argv[2], sys.argv[3]
+kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
+if moment == "mid-epoch":
+    class Killer(callbacks.ProgressLine):
+        def on_train_batch_end(self, batch, logs=None):
+            if self._done == self.steps + 3:
+                kill()
+            super().on_train_batch_end(batch, logs)
+    from gdn_keras.training import fitting
+    fitting.ProgressLine = Killer
+else:
+    replace = os.replace
+    def dying(source, target):
+        if str(target).endswith("last.keras"):
+            kill()
+        replace(source, target)
+    os.replace = dying
+run_training(prepare_training(recipe, tiny_data(), folder))
+"""
+
+
+def trained(recipe, data, folder):
+    """The network after `train_network`, for training images."""
+    network = build_network(recipe, data)
+    return train_network(network, recipe, data, folder, Reporter(io.StringIO()))
+
+
+def weights_equal(a, b):
+    return all(np.array_equal(x, y) for x, y in zip(a.get_weights(), b.get_weights(), strict=True))
+
+
+def killed(recipe, folder, moment):
+    command = [sys.executable, "-c", KILLED_RUN, json.dumps(recipe.as_dict()), str(folder)]
+    done = subprocess.run([*command, moment], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def test_killed_twice_and_restarted_equals_uninterrupted(finished, tiny, data, tmp_path):
+    folder, _ = finished
+    killed(tiny, tmp_path, "mid-epoch")
+    assert [row["epoch"] for row in read_history(tmp_path)] == [1]
+    killed(tiny, tmp_path, "writing")
+    run_training(prepare_training(tiny, data, tmp_path))
+    for name in ("accuracy.json", "accuracy.csv", "history.csv"):
+        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
+    models = [keras.saving.load_model(f / "model.keras") for f in (folder, tmp_path)]
+    assert weights_equal(*models)
+    leftovers = [f.name for f in tmp_path.iterdir() if f.name.startswith(".")]
+    assert len(leftovers) <= 1  # the half-written checkpoint of the killed process
+
+
+def test_it_learned(finished, tiny):
+    _, results = finished
+    assert results["sizes"][0]["accuracy"] > 0.2
+    history = read_history(finished[0])
+    assert [row["epoch"] for row in history] == [1, 2, 3]
+    assert history[-1]["loss"] < 0.8 * history[0]["loss"]
+    assert history[-1]["learning_rate"] == pytest.approx(tiny.final_learning_rate)
+
+
+@pytest.fixture
+def heard_interrupts():
+    """Ctrl-C as in a terminal; shells start background jobs with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard_interrupts")
+def test_ctrl_c_ends_cleanly_with_the_last_epoch(tiny, data, tmp_path, monkeypatch):
+    begin = ProgressLine.on_epoch_begin
+
+    def interrupt(self, epoch, logs=None):
+        if epoch == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        begin(self, epoch, logs)
+
+    monkeypatch.setattr(ProgressLine, "on_epoch_begin", interrupt)
+    with pytest.raises(TrainingStopped, match="holds the network after epoch 1") as stop:
+        run_training(prepare_training(tiny, data, tmp_path))
+    assert stop.value.interrupted and "same command" in str(stop.value)
+    assert keras.saving.load_model(tmp_path / "last.keras").input_shape == (None, 32, 32, 1)
+    assert not (tmp_path / "model.keras").exists()
+
+
+def test_seeds_give_weights(tiny, data):
+    same = [build_network(dataclasses.replace(tiny, seed=seed), data) for seed in (1, 1, 2)]
+    assert weights_equal(same[0], same[1]) and not weights_equal(same[0], same[2])
+
+
+def test_a_loss_that_is_not_finite_stops_before_anything_is_kept(tiny, tmp_path):
+    tiny, data = dataclasses.replace(tiny, epochs=1, scales=(1.0,)), tiny_data(count=40)
+    broken = np.array(data.train.images)
+    broken[30] = np.nan
+    data = dataclasses.replace(data, train=LabelledImages(broken, data.train.labels))
+    with pytest.raises(TrainingStopped, match="epoch 1 because the loss became nan") as stop:
+        trained(tiny, data, tmp_path)
+    assert not stop.value.interrupted and "`learning_rate` (it was 0.01)" in str(stop.value)
+    assert not (tmp_path / "last.keras").exists()
+
+
+def test_train_small_use_large(tiny, tmp_path):
+    recipe = dataclasses.replace(tiny, train_scales=(1.0,), epochs=1, scales=(1.0, 2.0, 3.0))
+    train(prepare_training(recipe, tiny_data(train_frame=28, count=40), tmp_path))
+    model = keras.saving.load_model(tmp_path / "model.keras")
+    assert model.input_shape == (None, 32, 32, 1)
+    assert scale_channels_of(model).scales == (1.0, 2.0, 3.0)
+    last = keras.saving.load_model(tmp_path / "last.keras")
+    assert last.input_shape == (None, 28, 28, 1)
+    assert weights_equal(model, last)
+
+
+@pytest.mark.parametrize("precision", ["float16", pytest.param("bfloat16", marks=pytest.mark.slow)])
+def test_mixed_precision(tiny, tmp_path, precision):
+    recipe = dataclasses.replace(tiny, precision=precision, epochs=1, scales=(1.0,))
+    data = tiny_data(count=40)
+    model = trained(recipe, data, tmp_path)
+    assert scale_channels_of(model).network.layers[0].compute_dtype == precision
+    assert keras.config.dtype_policy().name == "float32"
+    assert np.isfinite(read_history(tmp_path)[-1]["loss"])
+    again = build_network(recipe, data)
+    compile_network(again, recipe, steps=2)
+    assert isinstance(again.optimizer, keras.optimizers.LossScaleOptimizer) == (
+        precision == "float16"
+    )
+    assert Checkpoints(tmp_path, steps=2).restore(again) == 1
+    assert weights_equal(again, model)
+
+
+def test_loss_and_schedule(tiny, data):
+    for loss, kind in (
+        ("binary", keras.losses.BinaryCrossentropy),
+        ("softmax", keras.losses.CategoricalCrossentropy),
+    ):
+        model = build_network(tiny, data)
+        compile_network(model, dataclasses.replace(tiny, loss=loss), steps=100)
+        assert isinstance(model.loss, kind) and not model.jit_compile
+    rate = model.optimizer._learning_rate
+    assert float(rate(0)) == pytest.approx(0.01) and float(rate(100)) == pytest.approx(5e-5)
+    assert float(rate(50)) == pytest.approx((0.01 + 5e-5) / 2)
+
+
+# On a machine without GPUs, two CPU devices stand for them.
+DISTRIBUTED_RUN = """
+import json, sys
+from pathlib import Path
+import tensorflow as tf
+devices = [tf.config.LogicalDeviceConfiguration()] * 2
+tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
+from gdn_keras.training import Recipe
+from gdn_keras.training.fitting import training_strategy
+from tests.training.conftest import tiny_data
+from tests.training.test_fitting import trained
+recipe = Recipe(**json.loads(sys.argv[1]))
+assert training_strategy(recipe).num_replicas_in_sync == 2
+trained(recipe, tiny_data(count=40), Path(sys.argv[2]))
+"""
+
+
+def test_two_devices_train_as_one(tiny, tmp_path):
+    one = dataclasses.replace(tiny, widths=(4,), scales=(1.0,), epochs=1)
+    two = json.dumps(dataclasses.replace(one, distribute=True).as_dict())
+    command = [sys.executable, "-c", DISTRIBUTED_RUN, two, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "one").mkdir()
+    trained(one, tiny_data(count=40), tmp_path / "one")
+    losses = [read_history(f)[0]["loss"] for f in (tmp_path, tmp_path / "one")]
+    assert losses[0] == pytest.approx(losses[1], rel=0.05)
+
+
+def light_rows(images):
+    """Number of rows in which each image changes."""
+    return (np.ptp(images, axis=(2, 3)) > 0.1).sum(axis=1)
+
+
+@pytest.mark.parametrize("sizes", [(2.0,), (1.0, 2.0)])
+def test_augmentation_moves_all_digits_and_loses_none(sizes):
+    images = load_large_scale("test", sizes[-1], count=60, cache=False).images.astype("float32")
+    extents = tuple(28 * size for size in (sizes[0], sizes[-1]))
+    changed = augmentation(Recipe(augment=extents), 112)(images, np.array([0, 1])).numpy()
+    assert np.abs(changed - images).max(axis=(1, 2, 3)).min() > 0.1
+    # A frame shows at least the middle 14 of 28 rows of a digit, which is at least half of it.
+    assert (light_rows(changed) > 0.45 * light_rows(images)).all()
+    edges = np.ptp(changed[:, 0], axis=(1, 2)) > 0.1  # strokes that go on to the edge
+    assert 3 < edges.sum() < 40
+
+
+def test_original_digits_are_not_framed_and_nothing_is_done_without_augmentation():
+    images = load_embedded_digits().x_test[:60, ..., None].astype("float32") / 255
+    changed = augmentation(Recipe(augment=(28, 28)), 28)(images, np.array([0, 1])).numpy()
+    assert np.abs(changed - images).max() > 0.5
+    assert np.ptp(changed[:, 0], axis=(1, 2)).max() < 0.1
+    assert augmentation(Recipe(), 28) is None

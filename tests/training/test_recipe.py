@@ -1,0 +1,43 @@
+import json
+
+import numpy as np
+import pytest
+
+from gdn_keras.training import Recipe
+
+
+def test_recipes_come_back_from_json():
+    recipe = Recipe(widths=[4, 6], train_scales=(1, 2), augment=[28, 56], epochs=np.int64(3))
+    assert Recipe(**json.loads(json.dumps(recipe.as_dict()))) == recipe
+    assert recipe.as_dict()["epochs"] == 3
+
+
+def test_training_may_differ_from_use():
+    recipe = Recipe(train_scales=(1, 2))
+    assert (recipe.training_scales, len(recipe.scales)) == ((1, 2), 8)
+    assert Recipe(scales=(1, 3)).training_scales == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"network": "defualt"}, "'mnist', 'default', 'large'.*network='defualt'"),
+        ({"network": "default_size2"}, "'mnist', 'default', 'large'"),
+        ({"pooling": "sum"}, "pooling='sum'"),
+        ({"epochs": 0}, "epochs=0"),
+        ({"batch_size": -1}, "batch_size=-1"),
+        ({"seed": -1}, "seed=-1"),
+        ({"scales": (2, 1)}, "increasing"),
+        ({"train_scales": ()}, "scales"),
+        ({"augment": (56, 28)}, r"two extents in increasing order.*\(56, 28\)"),
+        ({"augment": 28}, "two extents"),
+        ({"augment": (0, 28)}, "augment=0"),
+        ({"learning_rate": 0}, "learning_rate=0"),
+        ({"final_learning_rate": 0.1}, "at most"),
+        ({"loss": "hinge"}, "loss='hinge'"),
+        ({"widths": (0,)}, "widths"),
+    ],
+)
+def test_mistakes_are_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        Recipe(**changes)
