@@ -205,6 +205,8 @@ def _compiled_copy(network: keras.Model, recipe: Recipe, steps: int) -> keras.Mo
 def _callbacks(
     recipe: Recipe, checkpoints: Checkpoints, keeping: keras.callbacks.Callback
 ) -> list[keras.callbacks.Callback]:
+    if process_index() > 0:  # the first one keeps what is done; the others must not be late
+        return [StopWhenNotFinite()]
     progress = ProgressLine(recipe.epochs, checkpoints.steps, checkpoints.reporter)
     callbacks = [StopWhenNotFinite(), keeping, progress]
     if importlib.util.find_spec("tensorboard"):

@@ -57,7 +57,14 @@ class _WithinBudget:
     can go on.
     """
 
-    def __init__(self, hypermodel, trials, first, watch, **options):
+    def __init__(
+        self,
+        hypermodel: GaussianDerivativeHyperModel,
+        trials: int,
+        first: Sequence[Mapping[str, Any]],
+        watch: Any,
+        **options: Any,
+    ):
         super().__init__(objective=keras_tuner.Objective(OBJECTIVE, "max"), **options)
         self.hypermodel, self.first, self.watch = hypermodel, first, watch
         self.rejected = set()
@@ -67,7 +74,7 @@ class _WithinBudget:
             # An error raised in the chief would leave it waiting for ever.
             self.max_consecutive_failed_trials = trials + 1
 
-    def populate_space(self, trial_id):
+    def populate_space(self, trial_id: str) -> dict[str, Any]:
         for values in self.first:
             if not self._duplicate(values):
                 return {"status": "RUNNING", "values": dict(values)}
@@ -81,7 +88,7 @@ class _WithinBudget:
             response = {"status": "RUNNING" if values else "STOPPED", "values": values}
         return response
 
-    def _random_values(self):
+    def _random_values(self) -> dict[str, Any] | None:
         for _ in range(_DRAWS):
             values = super()._random_values()
             values = values and self._accepted(values)
@@ -91,7 +98,7 @@ class _WithinBudget:
         values = self.hypermodel.space.values(self.hypermodel.smallest)
         return None if self._duplicate(values) else values
 
-    def _accepted(self, values):
+    def _accepted(self, values: Mapping[str, Any]) -> dict[str, Any] | None:
         """The values as `Space.values` has them, or `None` if they were tried or cost too much."""
         model = self.hypermodel
         candidate = model.space.candidate(values)
@@ -107,28 +114,28 @@ class _WithinBudget:
         return None
 
     @keras_tuner.synchronized
-    def create_trial(self, tuner_id):
+    def create_trial(self, tuner_id: str) -> Any:
         trial = super().create_trial(tuner_id)
         if self.watch and trial.status == "RUNNING":
             self.watch.begin(trial)
         return trial
 
     @keras_tuner.synchronized
-    def end_trial(self, trial):
+    def end_trial(self, trial: Any) -> None:
         # What comes back from a worker went through gRPC, with floats of single precision.
         trial.hyperparameters = self.trials[trial.trial_id].hyperparameters
         super().end_trial(trial)
         if self.watch:
             self.watch.end(self.trials[trial.trial_id])
 
-    def save(self):
+    def save(self) -> None:
         write_text(Path(self._get_oracle_fname()), json.dumps(self.get_state()))
 
-    def _save_trial(self, trial):
+    def _save_trial(self, trial: Any) -> None:
         folder = Path(self._get_trial_dir(trial.trial_id))
         write_text(folder / "trial.json", json.dumps(trial.get_state()))
 
-    def reload(self):
+    def reload(self) -> None:
         super().reload()
         # A kill between two files: trials that the oracle does not know of yet are drawn again,
         self.trials = {key: self.trials[key] for key in self.start_order}
@@ -145,7 +152,7 @@ class _RandomOracle(_WithinBudget, keras_tuner.oracles.RandomSearchOracle):
 
 
 class _HyperbandOracle(_WithinBudget, keras_tuner.oracles.HyperbandOracle):
-    def set_state(self, state):
+    def set_state(self, state: dict[str, Any]) -> None:
         # Those of a search for fewer trials would end one that goes on with more.
         super().set_state({**state, "hyperband_iterations": self.hyperband_iterations})
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +52,7 @@ class Space:
     learning_rate: float | Sequence[float] = 0.01
     non_decreasing: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         layers = _choices("layers", self.layers, check_integer)
         ratios = _choices("scale_ratio", self.scale_ratio, check_positive)
         if ratios[0] < 1:
@@ -163,7 +163,7 @@ class Space:
         return tuple(width for width in choices if width >= before[-1])
 
 
-def _choices(name: str, value, check) -> tuple:
+def _choices(name: str, value: Any, check: Callable[[str, Any], Any]) -> tuple:
     """One value or several, checked, in ascending order and without repetitions."""
     several = not isinstance(value, str) and isinstance(value, Sequence | np.ndarray)
     choices = tuple(sorted({check(name, v) for v in (value if several else (value,))}))

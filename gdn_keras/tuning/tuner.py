@@ -69,34 +69,34 @@ class _Tuner(keras_tuner.Hyperband):
             self, oracle, hypermodel, directory=os.fspath(folder), project_name=PROJECT
         )
 
-    def _get_tuner_fname(self):
+    def _get_tuner_fname(self) -> str:
         # One name for a lone process and for a chief, so that each goes on with the other's trials.
         name = self.tuner_id if self._is_worker() else "search"
         return os.path.join(self.project_dir, f"{name}.json")
 
-    def _build_hypermodel(self, hp):
+    def _build_hypermodel(self, hp: Any) -> keras.Model:
         with warnings.catch_warnings():
             # Of an earlier trial the weights are wanted, not the optimiser.
             warnings.filterwarnings("ignore", "Skipping variable loading for optimizer")
             return super()._build_hypermodel(hp)
 
-    def reload(self):
+    def reload(self) -> None:
         # The tuner itself has no state; its file only says that there is one of the oracle.
         if not self._is_worker():
             self.oracle.reload()
 
-    def on_trial_begin(self, trial):
+    def on_trial_begin(self, trial: Any) -> None:
         if self._is_worker():  # elsewhere the oracle's `watch` knows
             candidate = self.hypermodel.space.candidate(trial.hyperparameters.values)
             text = describe(candidate, self.hypermodel.cost(candidate))
             self.reporter.line(f"trial {trial_number(trial)}: {text}")
 
-    def on_trial_end(self, trial):
+    def on_trial_end(self, trial: Any) -> None:
         if self._is_worker():
             self.reporter.line(f"  {trial.status.lower()} {last_line(trial.message)}")
         super().on_trial_end(trial)
 
-    def best_network(self, trial) -> keras.Model:
+    def best_network(self, trial: Any) -> keras.Model:
         """The network of a trial with its trained weights, for training images."""
         hypermodel = self.hypermodel
         model = hypermodel.network(hypermodel.space.candidate(trial.hyperparameters.values))
@@ -107,7 +107,7 @@ class _Tuner(keras_tuner.Hyperband):
         return model
 
 
-def trial_number(trial) -> int:
+def trial_number(trial: Any) -> int:
     """From 1 on; KerasTuner numbers them from 0."""
     return int(trial.trial_id) + 1
 
