@@ -11,8 +11,8 @@ class RawPixels(keras.layers.Layer):
     """Prepares raw pixels, and leaves images that are prepared already as they are.
 
     A Keras model turns all its inputs into floats before its first layer sees them, so the type
-    cannot tell pixels from prepared images. Their values do: an image of whole numbers, one of them
-    above 1, is taken for raw pixels, any other for a prepared image.
+    cannot tell pixels from prepared images. Their values do: prepared images lie in [-1, 1], and an
+    image with a value above 1 is taken for pixels of 0 to 255, rounded to whole ones.
 
     Example:
 
@@ -38,13 +38,11 @@ class RawPixels(keras.layers.Layer):
 
     def call(self, images: Any) -> Any:
         images = ops.cast(images, self.compute_dtype)
-        prepared = ops.cast(self.preprocessing(ops.cast(images, "int32")), self.compute_dtype)
-        axes = (1, 2, 3)
-        fraction = ops.max(ops.abs(images - ops.floor(images)), axis=axes, keepdims=True)
-        largest = ops.max(images, axis=axes, keepdims=True)
-        # NaN fails both comparisons, so that such an image spoils its own scores only.
-        is_raw = ops.logical_and(ops.equal(fraction, 0.0), ops.greater(largest, 1.0))
-        return ops.where(is_raw, prepared, images)
+        pixels = ops.cast(ops.round(images), "int32")
+        prepared = ops.cast(self.preprocessing(pixels), self.compute_dtype)
+        largest = ops.max(images, axis=(1, 2, 3), keepdims=True)
+        # NaN fails the comparison, so that such an image spoils its own scores only.
+        return ops.where(ops.greater(largest, 1.0 + 1e-3), prepared, images)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         return input_shape

@@ -16,11 +16,11 @@ import numpy as np
 from gdn_keras.datasets import ImageData
 from gdn_keras.layers.scale_pooling import POOLINGS
 from gdn_keras.reporting import Reporter
-from gdn_keras.scale_space import SAMPLINGS
+from gdn_keras.scale_space import DEFAULT_CONE, SAMPLINGS
 from gdn_keras.training.distribution import abandon, is_first, join, leave, prepare_together
 from gdn_keras.training.fitting import TrainingStopped
 from gdn_keras.training.job import TrainingJob, prepare_training, run_training, train
-from gdn_keras.training.recipe import LOSSES, NETWORKS, PRECISIONS, Recipe
+from gdn_keras.training.recipe import LOSSES, NETWORKS, PRECISIONS, READ_OUTS, Recipe
 from gdn_keras.training.report import summarize_run
 from gdn_keras.training.run_folder import (
     ACCURACY,
@@ -66,7 +66,7 @@ def recipe_parser(
     help_text = f"where everything goes (default: {output})"
     parser.add_argument("--output", metavar="FOLDER", default=output, help=help_text)
     parser.set_defaults(compare=[], network="default", widths=None, pooling="max")
-    parser.set_defaults(scales=None, train_scales=None)
+    parser.set_defaults(scales=None, train_scales=None, cone=DEFAULT_CONE, read_out="center")
     flag = parser.add_argument_group("network").add_argument
     if network:
         names = ", ".join(NETWORKS)
@@ -77,6 +77,10 @@ def recipe_parser(
         text = "scale channels in training, where they are to be others, such as fewer"
         flag("--train-scales", type=float, nargs=3, metavar=_CHANNELS, help=text)
         flag("--pooling", choices=POOLINGS, help="over scale channels")
+        text = "what is read of an image: its center (default), an object anywhere, or the average"
+        flag("--read", choices=READ_OUTS, dest="read_out", help=text)
+        text = f"width of the receptive cone in standard deviations (default: {DEFAULT_CONE:g})"
+        flag("--cone", type=float, metavar="WIDTH", help=text)
     text = "matched: each channel on a grid of its scale; dense: the paper to the letter"
     flag("--sampling", choices=SAMPLINGS, default="matched", help=text)
     _training_flags(parser, epochs)
@@ -135,6 +139,8 @@ def recipe_of(options: argparse.Namespace, **changes: Any) -> Recipe:
         "train_scales": scales_between(options.train_scales, "train_scales"),
         "pooling": options.pooling,
         "sampling": options.sampling,
+        "cone": options.cone,
+        "output": options.read_out,
         "epochs": options.epochs,
         "batch_size": options.batch_size,
         "learning_rate": first,

@@ -66,6 +66,8 @@ def build_network(recipe: Recipe, data: ImageData) -> keras.Model:
             scales=recipe.training_scales,
             pooling=recipe.pooling,
             sampling=recipe.sampling,
+            cone=recipe.cone,
+            output=recipe.output,
             **changes,
         )
     return as_classifier(network, data.preprocessing, data.class_names)

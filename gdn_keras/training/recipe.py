@@ -7,7 +7,7 @@ from typing import Any
 
 from gdn_keras.layers.scale_pooling import POOLINGS
 from gdn_keras.presets import PAPER_SCALES, PRESETS
-from gdn_keras.scale_space import SAMPLINGS
+from gdn_keras.scale_space import DEFAULT_CONE, SAMPLINGS
 from gdn_keras.scale_space.validation import (
     check_choice,
     check_integer,
@@ -18,6 +18,7 @@ from gdn_keras.scale_space.validation import (
 
 LOSSES = ("binary", "softmax")
 NETWORKS = tuple(name for name, entry in PRESETS.items() if "weights" not in entry)
+READ_OUTS = ("center", "anywhere", "average")
 PRECISIONS = ("float32", "float16", "bfloat16")
 
 
@@ -32,6 +33,9 @@ class Recipe:
         train_scales: sigma_0 of the scale channels in training; `scales` if `None`.
         pooling: "max", "average" or "logsumexp", over scale channels.
         sampling: "matched" or "dense".
+        cone: Width of the receptive cone where the centre is read, see `ScaleChannels`.
+        output: What is read of an image: its "center", an object "anywhere", or the "average" of
+            all places.
         augment: Smallest and largest extent, in pixels, of the objects in the training images:
             these are then rotated, sheared and shifted a little, in proportion to the first, and
             half of them cut to smaller frames, in proportion to the second, unless it is that of
@@ -53,6 +57,8 @@ class Recipe:
     train_scales: tuple[float, ...] | None = None
     pooling: str = "max"
     sampling: str = "matched"
+    cone: float = DEFAULT_CONE
+    output: str = "center"
     augment: tuple[float, float] | None = None
     epochs: int = 10
     batch_size: int = 50
@@ -66,6 +72,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         checked = {"scales": check_scales(self.scales, "scales")}
+        checked["cone"] = check_positive("cone", self.cone)
         if self.widths is not None:
             checked["widths"] = check_widths(self.widths)
         if self.train_scales is not None:
@@ -77,7 +84,7 @@ class Recipe:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         choices = {"network": NETWORKS, "pooling": POOLINGS, "sampling": SAMPLINGS}
-        choices |= {"loss": LOSSES, "precision": PRECISIONS}
+        choices |= {"loss": LOSSES, "precision": PRECISIONS, "output": READ_OUTS}
         for name, allowed in choices.items():
             check_choice(name, getattr(self, name), allowed)
         self._check_rates()

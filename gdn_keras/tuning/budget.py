@@ -81,6 +81,7 @@ def network_cost(
             image_shape[:2],
             recipe.scales,
             recipe.sampling,
+            recipe.cone,
         ),
     )
 
@@ -92,6 +93,7 @@ def _multiply_adds(
     frame: tuple[int, int],
     scales: tuple[float, ...],
     sampling: str,
+    cone: float,
 ) -> int:
     """Those of `gaussian_derivative_network`, without the network."""
     geometry = Geometry(
@@ -100,6 +102,7 @@ def _multiply_adds(
         boundary="symmetric",
         truncation=DEFAULT_TRUNCATIONS[sampling],
         density=1.0,
+        cone=cone,
     )
     plan = plan_channels(frame, scales, geometry)
     return multiply_adds(plan, geometry, (*features, features[-1]))

@@ -26,7 +26,7 @@ import gdn_keras
 from gdn_keras.datasets import idx, load_embedded_digits, load_official_large_scale
 from gdn_keras.datasets.cache import open_array
 from gdn_keras.export import export_saved_model
-from gdn_keras.layers import GaussianDerivative, ScaleChannels
+from gdn_keras.layers import GaussianDerivative
 from gdn_keras.training.run_folder import load_network
 from tests.exported import small_network
 from tests.reliability.faults import ROOT, SCRIPT, TINY
@@ -83,23 +83,34 @@ def test_downloads_are_few_and_have_checksums():
 # Networks
 
 
-def _network_with_lambda(marker, inside):
+def _touch(marker):
     path = str(marker)
-    code = keras.layers.Lambda(lambda x: (open(path, "w").close(), x)[1])
-    inputs = keras.Input((12, 12, 1))
-    jet = GaussianDerivative(2, 1.0)
-    if inside:
-        outputs = ScaleChannels(keras.Sequential([jet, code]), (1.0,))(inputs)
-    else:
-        outputs = code(jet(inputs))
-    return keras.Model(inputs, outputs)
+    return lambda x: (open(path, "w").close(), x)[1]
+
+
+def _replace_inner_layer(file, changes):
+    """Change the configuration of a layer inside the scale channels of a saved network."""
+    with zipfile.ZipFile(file) as archive:
+        content = {entry: archive.read(entry) for entry in archive.namelist()}
+    config = json.loads(content["config.json"])
+    channels = next(x for x in config["config"]["layers"] if x["class_name"] == "ScaleChannels")
+    channels["config"]["network"]["config"]["layers"][1].update(changes)
+    with zipfile.ZipFile(file, "w") as archive:
+        for entry, value in {**content, "config.json": json.dumps(config)}.items():
+            archive.writestr(entry, value)
 
 
 @pytest.mark.parametrize("inside", [False, True])
 def test_networks_with_code_are_refused(tmp_path, inside):
     file, marker = tmp_path / "model.keras", tmp_path / "marker"
-    _network_with_lambda(marker, inside).save(file)
-    marker.unlink()
+    code = keras.layers.Lambda(_touch(marker))
+    if inside:
+        small_network().save(file)
+        _replace_inner_layer(file, keras.saving.serialize_keras_object(code))
+    else:
+        inputs = keras.Input((12, 12, 1))
+        keras.Model(inputs, code(GaussianDerivative(2, 1.0)(inputs))).save(file)
+        marker.unlink()
     with pytest.raises(OSError, match=r"model\.keras cannot be loaded as a network .*ambda"):
         load_network(file)
     with pytest.raises(ValueError, match="ambda"):
@@ -111,15 +122,7 @@ def test_networks_with_code_are_refused(tmp_path, inside):
 def test_networks_that_name_functions_are_refused(tmp_path, module, name):
     file = tmp_path / "model.keras"
     small_network().save(file)
-    with zipfile.ZipFile(file) as archive:
-        content = {entry: archive.read(entry) for entry in archive.namelist()}
-    config = json.loads(content["config.json"])
-    channels = next(x for x in config["config"]["layers"] if x["class_name"] == "ScaleChannels")
-    layer = channels["config"]["network"]["config"]["layers"][1]
-    layer.update(module=module, class_name=name, registered_name=None)
-    with zipfile.ZipFile(file, "w") as archive:
-        for entry, value in {**content, "config.json": json.dumps(config)}.items():
-            archive.writestr(entry, value)
+    _replace_inner_layer(file, {"module": module, "class_name": name, "registered_name": None})
     with pytest.raises(OSError, match="cannot be loaded as a network"):
         load_network(file)
 

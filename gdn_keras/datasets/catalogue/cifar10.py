@@ -1,13 +1,10 @@
 """CIFAR-10, rescaled in frames that continue the photographs by mirroring."""
 
-import io
 import os
-import pickle
 import tarfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,6 +31,7 @@ TEST_SIZES = tuple(2.0 ** (k / 4) for k in range(-4, 5))
 
 _BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
 _PIXELS = 3 * 32 * 32
+_FOLDER = "cifar-10-batches-bin"
 
 
 @register_dataset("cifar10")
@@ -54,7 +52,8 @@ def cifar10(
     shrink, and continued by mirroring. The last tenth of the training images is for validation.
 
     Args:
-        directory: With `cifar-10-python.tar.gz` or `cifar-10-binary.tar.gz`, or what is in them.
+        directory: With `cifar-10-binary.tar.gz`, or what is in it. The version for Python consists
+            of pickles, which this package does not read because they can run anything.
         train_sizes: The sizes to train on; the validation images have the first.
         test_sizes: The sizes to test at.
         frame: Height and width of the test images.
@@ -94,20 +93,18 @@ def cifar10(
 
 def _read_batches(directory: Path) -> list[tuple[np.ndarray, np.ndarray]]:
     """Images `[n, 32, 32, 3]` and labels of the five training batches and of the test batch."""
-    for kind, ending, decode in (("py", "", _from_pickle), ("bin", ".bin", _from_binary)):
-        names = [f"{batch}{ending}" for batch in _BATCHES]
-        folder = f"cifar-10-batches-{kind}"
-        for place in (directory, directory / folder):
-            if all((place / name).is_file() for name in names):
-                return [decode((place / name).read_bytes(), place / name) for name in names]
-        archive = directory / f"cifar-10-{'python' if kind == 'py' else 'binary'}.tar.gz"
-        if archive.is_file():
-            contents = _unpack(archive, [f"{folder}/{name}" for name in names])
-            return [decode(content, archive) for content in contents]
-    raise FileNotFoundError(
-        "Neither cifar-10-python.tar.gz nor cifar-10-binary.tar.gz nor what is in them was found "
-        f"in {directory}"
-    )
+    names = [f"{batch}.bin" for batch in _BATCHES]
+    for place in (directory, directory / _FOLDER):
+        if all((place / name).is_file() for name in names):
+            return [_decode((place / name).read_bytes(), place / name) for name in names]
+    archive = directory / "cifar-10-binary.tar.gz"
+    if not archive.is_file():
+        raise FileNotFoundError(
+            "Neither cifar-10-binary.tar.gz (the binary version of CIFAR-10) nor what is in it was "
+            f"found in {directory}"
+        )
+    contents = _unpack(archive, [f"{_FOLDER}/{name}" for name in names])
+    return [_decode(content, archive) for content in contents]
 
 
 def _unpack(archive: Path, names: Sequence[str]) -> list[bytes]:
@@ -126,48 +123,15 @@ def _unpack(archive: Path, names: Sequence[str]) -> list[bytes]:
     return [contents[name] for name in names]
 
 
-class _ArrayUnpickler(pickle.Unpickler):
-    """Arrays and what Python has of itself; a pickle that asks for anything else is refused."""
-
-    _ALLOWED: ClassVar = {
-        "numpy.core.multiarray._reconstruct": np.empty(0).__reduce__()[0],
-        "numpy.ndarray": np.ndarray,
-        "numpy.dtype": np.dtype,
-    }
-
-    def find_class(self, module: str, name: str) -> Any:
-        # NumPy 2 has renamed its core.
-        allowed = self._ALLOWED.get(f"{module.replace('numpy._core', 'numpy.core')}.{name}")
-        if allowed is None:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
-        return allowed
-
-
-def _from_pickle(content: bytes, file: Path) -> tuple[np.ndarray, np.ndarray]:
-    try:
-        batch = _ArrayUnpickler(io.BytesIO(content), encoding="bytes").load()
-        pixels, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"])
-    except Exception as error:  # whatever damaged bytes lead to
-        raise ValueError(f"{file} is not a batch of CIFAR-10: {error!r}") from error
-    return _checked(pixels, labels, file)
-
-
-def _from_binary(content: bytes, file: Path) -> tuple[np.ndarray, np.ndarray]:
-    if len(content) % (1 + _PIXELS):
+def _decode(content: bytes, file: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Images with their channels last, and labels: one byte of label, then pixels, row by row."""
+    if not content or len(content) % (1 + _PIXELS):
         raise ValueError(
             f"{file} must have {1 + _PIXELS} bytes for each image. Received: {len(content)} bytes"
         )
     rows = np.frombuffer(content, "uint8").reshape(-1, 1 + _PIXELS)
-    return _checked(rows[:, 1:], rows[:, 0], file)
-
-
-def _checked(pixels: np.ndarray, labels: np.ndarray, file: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Images with their channels last, once pixels and labels have been found to be in order."""
-    in_order = pixels.dtype == np.uint8 and pixels.shape == (*labels.shape, _PIXELS)
-    if not in_order or labels.dtype.kind not in "ui" or not np.isin(labels, range(10)).all():
-        raise ValueError(
-            f"{file} must hold uint8 [n, {_PIXELS}] and n labels from 0 to 9. Received: "
-            f"{pixels.dtype} {pixels.shape} and {labels.dtype} {labels.shape}"
-        )
-    images = pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-    return np.ascontiguousarray(images), labels.astype("uint8")
+    labels = rows[:, 0].copy()
+    if labels.max() > 9:
+        raise ValueError(f"{file} must hold labels from 0 to 9. Received: {labels.max()}")
+    images = rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    return np.ascontiguousarray(images), labels
