@@ -16,6 +16,7 @@ from gdn_keras.datasets.pipelines import (
     training_pipeline,
 )
 from gdn_keras.datasets.resampling import resampling_matrix
+from gdn_keras.datasets.scenes import Scenes, digit_scenes, scene_pipeline, scene_set
 from gdn_keras.datasets.transform import (
     TEST_SIZES,
     TRAIN_SIZES,
@@ -29,6 +30,8 @@ __all__ = [
     "TRAIN_SIZES",
     "Digits",
     "LargeScale",
+    "Scenes",
+    "digit_scenes",
     "draw_sizes",
     "epoch_order",
     "evaluation_pipeline",
@@ -43,6 +46,8 @@ __all__ = [
     "rescale_images",
     "rescale_map",
     "rescale_to_sizes",
+    "scene_pipeline",
+    "scene_set",
     "steps_per_epoch",
     "training_pipeline",
 ]
