@@ -7,7 +7,7 @@ from keras import ops
 
 from gdn_keras.detection.grids import PointGrid
 from gdn_keras.detection.suppression import non_maximum_suppression
-from gdn_keras.detection.targets import SHARPNESS, channel_log_ratio
+from gdn_keras.detection.targets import SHARPNESS, channel_spacing, scale_factor
 
 # Maxima that are looked at for each detection that may be returned.
 _CANDIDATES = 4
@@ -52,7 +52,7 @@ def decode_points(
     index, valid = _find_maxima(ops.max(logits, axis=-1), grids, _CANDIDATES * max_detections)
     label = ops.argmax(_at_points(logits, index), axis=-1)
     table = _Table.of(grids)
-    peak, is_maximum = _refine(logits, label, index, table, channel_log_ratio(grids))
+    peak, is_maximum = _refine(logits, label, index, table, grids)
     if predictions.shape[-1] > num_classes:
         peak = _regressed(peak, _at_points(predictions[..., num_classes:], index), index, table)
     width, height = extent * peak.width, extent * peak.height
@@ -133,7 +133,7 @@ def _find_maxima(scores: Any, grids: Sequence[PointGrid], count: int) -> tuple[A
 
 
 def _refine(
-    logits: Any, label: Any, index: Any, table: _Table, log_ratio: float
+    logits: Any, label: Any, index: Any, table: _Table, grids: Sequence[PointGrid]
 ) -> tuple[_Peak, Any]:
     """The vertices about maxima over position, and whether they are maxima over scale too."""
 
@@ -158,7 +158,7 @@ def _refine(
         distance = (column - near_column) ** 2 + (row - near_row) ** 2
         return value + SHARPNESS * ops.minimum(distance, 0.5), exists
 
-    channels = table.scale.shape[0]
+    channels = len(grids)
     channel, row, column = table.cells(index)
     here, _ = log_heat(channel, row, column)
     dx = _vertex(log_heat(channel, row, column - 1), here, log_heat(channel, row, column + 1))
@@ -171,21 +171,23 @@ def _refine(
     if channels > 1:
         finer, coarser = nearby(channel - 1), nearby(channel + 1)
         is_maximum = _not_below(here, finer) & _not_below(here, coarser)
-        du = _vertex(finer, here, coarser)
-        size, here = size * ops.exp(du * log_ratio), here + SHARPNESS * du**2
+        spacing = channel_spacing(grids)
+        du = spacing * _vertex(finer, here, coarser, spacing)
+        size, here = size * scale_factor(du), here + SHARPNESS * du**2
     return _Peak(x, y, size, size, here), is_maximum
 
 
-def _vertex(left: tuple[Any, Any], here: Any, right: tuple[Any, Any]) -> Any:
+def _vertex(left: tuple[Any, Any], here: Any, right: tuple[Any, Any], spacing: float = 1.0) -> Any:
     """Where the parabola through three neighbours has its maximum, in steps from the middle.
 
     A neighbour that is missing has the value that makes the parabola as sharp as the targets.
     """
     (left, has_left), (right, has_right) = left, right
-    sum_of_both = 2 * here - 2 * SHARPNESS
+    fall = SHARPNESS * spacing**2
+    of_both = 2 * here - 2 * fall
     left, right = (
-        ops.where(has_left, left, ops.where(has_right, sum_of_both - right, here - SHARPNESS)),
-        ops.where(has_right, right, ops.where(has_left, sum_of_both - left, here - SHARPNESS)),
+        ops.where(has_left, left, ops.where(has_right, of_both - right, here - fall)),
+        ops.where(has_right, right, ops.where(has_left, of_both - left, here - fall)),
     )
     curvature = ops.maximum(2 * here - left - right, 1e-6)
     return ops.clip((right - left) / (2 * curvature), -0.5, 0.5)

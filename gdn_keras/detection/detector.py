@@ -11,7 +11,7 @@ from gdn_keras.detection.checks import check_boxes
 from gdn_keras.detection.decoding import decode_points
 from gdn_keras.detection.grids import PointGrid, grid_points
 from gdn_keras.detection.losses import box_loss, heat_loss
-from gdn_keras.detection.targets import box_targets, channel_log_ratio, class_heat, object_heat
+from gdn_keras.detection.targets import box_targets, class_heat, object_heat
 from gdn_keras.scale_space.validation import check_choice, check_integer, check_positive
 
 BOX_FORMATS = (
@@ -155,7 +155,7 @@ class Detector(keras.Model):
         grids, shape = self.point_grids(x)
         boxes, labels = self._boxes_and_labels(y, shape)
         points = grid_points(grids, shape)
-        heat = object_heat(points, boxes, labels, self.extent, channel_log_ratio(grids))
+        heat = object_heat(points, boxes, labels, self.extent, any_size=len(grids) == 1)
         y_pred = ops.cast(y_pred, "float32")
         targets = class_heat(heat, labels, self.num_classes)
         loss = heat_loss(targets, y_pred[..., : self.num_classes])

@@ -4,11 +4,14 @@ An object of class c, centre (x, y) and size s is a blob of heat in the scale sp
 
     exp(-2 (dx^2 + dy^2 + du^2)),
 
-dx and dy in steps of each channel's own last grid, and du in channels, log(sigma_0 / s) over the
-log of the ratio between channels: standard deviations of half a step and half a channel. Everything
-is in units of sigma_0, hence covariant: what is learned at one size holds at all.
+dx and dy in steps of each channel's own last grid, and du = log(sigma_0 / s) / log(sqrt(2)), which
+counts channels where these are a factor of sqrt(2) apart: standard deviations of half a step and
+half a channel. Everything is in units of sigma_0, hence covariant: what is learned at one size
+holds at all. A network may be trained with channels closer together than it is used with; it then
+learns what lies between channels.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,25 +23,32 @@ from gdn_keras.detection.grids import PointGrid, Points
 # 1 / (2 sd^2) for a standard deviation of half a step or half a channel.
 SHARPNESS = 2.0
 
+_LOG_UNIT = math.log(2) / 2
 
-def channel_log_ratio(grids: Sequence[PointGrid]) -> float:
-    """Log of the ratio between successive channels; infinite for one channel, which has no scale.
+
+def channel_spacing(grids: Sequence[PointGrid]) -> float:
+    """Distance between successive channels, in factors of sqrt(2).
 
     Raises:
-        ValueError: If the ratio is not the same throughout.
+        ValueError: If it is not the same throughout.
     """
-    if len(grids) == 1:
-        return np.inf
     steps = np.diff(np.log([grid.scale for grid in grids]))
     if not np.allclose(steps, steps[0], rtol=0.02):
         raise ValueError(
             "The scale channels of a detector must be in geometric progression. "
             f"Received: scales={[grid.scale for grid in grids]}"
         )
-    return float(steps.mean())
+    return float(steps.mean()) / _LOG_UNIT
 
 
-def object_heat(points: Points, boxes: Any, labels: Any, extent: float, log_ratio: float) -> Any:
+def scale_factor(distance: Any) -> Any:
+    """The ratio of scales at a distance in factors of sqrt(2)."""
+    return ops.exp(_LOG_UNIT * distance)
+
+
+def object_heat(
+    points: Points, boxes: Any, labels: Any, extent: float, any_size: bool = False
+) -> Any:
     """Heat of each object at each point.
 
     Args:
@@ -46,19 +56,22 @@ def object_heat(points: Points, boxes: Any, labels: Any, extent: float, log_rati
         boxes: `[batch, objects, 4]`, (x1, y1, x2, y2) in pixels.
         labels: `[batch, objects]`; negative where there is no object.
         extent: Side of an object of size 1, in pixels; sqrt(width * height) of a box.
-        log_ratio: From `channel_log_ratio`.
+        any_size: Whether each channel answers for all sizes: for networks with one channel.
 
     Returns:
         `[batch, points, objects]`.
     """
     x, y, width, height = _centres(boxes)
-    size = ops.sqrt(ops.maximum(width * height, 1e-12)) / extent
-    du = (ops.log(points.scale)[None, :, None] - ops.log(size)[:, None]) / log_ratio
     dx, dy = (
         (at[None, :, None] - centre[:, None]) / points.step[None, :, None]
         for at, centre in ((points.x, x), (points.y, y))
     )
-    heat = ops.exp(-SHARPNESS * (dx**2 + dy**2 + du**2))
+    distance = dx**2 + dy**2
+    if not any_size:
+        size = ops.sqrt(ops.maximum(width * height, 1e-12)) / extent
+        du = (ops.log(points.scale)[None, :, None] - ops.log(size)[:, None]) / _LOG_UNIT
+        distance = distance + du**2
+    heat = ops.exp(-SHARPNESS * distance)
     return heat * ops.cast(labels >= 0, heat.dtype)[:, None]
 
 

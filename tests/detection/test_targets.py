@@ -12,7 +12,7 @@ from gdn_keras.detection.grids import PointGrid, grid_points
 from gdn_keras.detection.losses import box_loss, heat_loss
 from gdn_keras.detection.targets import (
     box_targets,
-    channel_log_ratio,
+    channel_spacing,
     class_heat,
     object_heat,
 )
@@ -61,9 +61,7 @@ def test_heat_is_that_of_the_nearest_object_of_each_class(seed):
     boxes = np.concatenate([low, low + rng.uniform(5, 30, (2, 4, 2))], axis=2).astype("float32")
     labels = rng.integers(-1, 3, (2, 4))
     points = grid_points(GRIDS, SHAPE)
-    heat = object_heat(
-        points, boxes, ops.convert_to_tensor(labels), EXTENT, channel_log_ratio(GRIDS)
-    )
+    heat = object_heat(points, boxes, ops.convert_to_tensor(labels), EXTENT)
     targets = ops.convert_to_numpy(class_heat(heat, ops.convert_to_tensor(labels), 3))
     np.testing.assert_allclose(targets, heat_by_loops(boxes, labels, 3), rtol=2e-3, atol=1e-6)
 
@@ -77,7 +75,7 @@ def test_box_targets_lead_from_each_point_to_its_nearest_object():
     boxes = np.array([[[2, 3, 12, 9], [10, 8, 28, 22]]], "float32")
     labels = ops.convert_to_tensor(np.array([[0, 0]]))
     points = grid_points(GRIDS, SHAPE)
-    heat = object_heat(points, boxes, labels, EXTENT, channel_log_ratio(GRIDS))
+    heat = object_heat(points, boxes, labels, EXTENT)
     targets = ops.convert_to_numpy(box_targets(points, heat, boxes, EXTENT))[0]
     nearest = ops.convert_to_numpy(heat)[0].argmax(axis=1)
     for k, (x, y, scale, step) in enumerate(points_by_loops(GRIDS, SHAPE)):
@@ -93,15 +91,21 @@ def test_one_channel_answers_for_all_sizes():
     points = grid_points(grids, (28, 28))
     boxes = np.array([[[12, 12, 16, 16]], [[4, 4, 24, 24]]], "float32")
     labels = ops.zeros((2, 1), "int32")
-    heat = ops.convert_to_numpy(object_heat(points, boxes, labels, 20, channel_log_ratio(grids)))
+    heat = ops.convert_to_numpy(object_heat(points, boxes, labels, 20, any_size=True))
     np.testing.assert_allclose(heat[0], heat[1])
     assert heat.max() == 1
+
+
+def test_spacing_of_channels_counts_factors_of_the_root_of_two():
+    for ratio in (2**0.25, 2**0.5, 2.0):
+        grids = [PointGrid(ratio**k, ratio**k, 3, 3) for k in range(4)]
+        assert channel_spacing(grids) == pytest.approx(2 * np.log2(ratio))
 
 
 def test_channels_must_be_in_geometric_progression():
     grids = [PointGrid(scale, scale, 3, 3) for scale in (1, 2, 3)]
     with pytest.raises(ValueError, match="geometric progression"):
-        channel_log_ratio(grids)
+        channel_spacing(grids)
 
 
 @settings(max_examples=20)
