@@ -3,6 +3,8 @@
 from gdn_keras.detection.average_precision import AveragePrecision, average_precision
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
+from gdn_keras.detection.evaluation import SizeResult, evaluate_detector
+from gdn_keras.detection.export import export_detector
 from gdn_keras.detection.grids import PointGrid
 from gdn_keras.detection.preprocessing import SoftThreshold
 
@@ -10,7 +12,10 @@ __all__ = [
     "AveragePrecision",
     "Detector",
     "PointGrid",
+    "SizeResult",
     "SoftThreshold",
     "average_precision",
     "draw_boxes",
+    "evaluate_detector",
+    "export_detector",
 ]

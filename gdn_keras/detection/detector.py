@@ -1,6 +1,7 @@
 """A detector that is trained at one size and finds objects at others."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -63,6 +64,7 @@ class Detector(keras.Model):
         confidence_threshold: Least confidence of a detection.
         iou_threshold: Greatest overlap, intersection over union, of two detections.
         max_detections: Greatest number of detections in an image.
+        class_names: Names of the classes, which travel with the model; their numbers by default.
         **kwargs: Passed to `keras.Model`.
 
     Call arguments:
@@ -84,6 +86,7 @@ class Detector(keras.Model):
         confidence_threshold: float = 0.3,
         iou_threshold: float = 0.4,
         max_detections: int = 100,
+        class_names: Sequence[str] | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -99,6 +102,7 @@ class Detector(keras.Model):
         self.confidence_threshold = _check_share("confidence_threshold", confidence_threshold)
         self.iou_threshold = _check_share("iou_threshold", iou_threshold)
         self.max_detections = check_integer("max_detections", max_detections)
+        self.class_names = _check_names(class_names, self.num_classes)
         self._channels = _layer_with_grids(network)
         self.features = network.output_shape[-1]
         if self.features not in (num_classes, num_classes + 4):
@@ -227,6 +231,7 @@ class Detector(keras.Model):
             "confidence_threshold": self.confidence_threshold,
             "iou_threshold": self.iou_threshold,
             "max_detections": self.max_detections,
+            "class_names": self.class_names,
         }
 
     def get_config(self) -> dict[str, Any]:
@@ -259,6 +264,16 @@ def _check_share(name: str, value: float) -> float:
     if not isinstance(value, int | float) or not 0 <= value <= 1 or math.isnan(value):
         raise ValueError(f"`{name}` must lie in [0, 1]. Received: {name}={value!r}")
     return float(value)
+
+
+def _check_names(names: Sequence[str] | None, num_classes: int) -> list[str]:
+    names = [str(k) for k in range(num_classes)] if names is None else list(names)
+    if len(names) != num_classes or not all(isinstance(name, str) for name in names):
+        raise ValueError(
+            f"`class_names` must be {num_classes} strings, one for each class. "
+            f"Received: class_names={names!r}"
+        )
+    return names
 
 
 def _padded(values: Any, default: float) -> Any:

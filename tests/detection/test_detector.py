@@ -166,6 +166,7 @@ def test_soft_threshold_is_that_of_mnist_large_scale():
         ({"confidence_threshold": 2}, "`confidence_threshold` must lie in"),
         ({"iou_threshold": "high"}, "`iou_threshold` must lie in"),
         ({"max_detections": 0}, "`max_detections` must be an integer"),
+        ({"class_names": ["cat"]}, "`class_names` must be 2 strings"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, message):
