@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
     add = flags.add_argument
     add("--output", metavar="FOLDER", default="runs/detector", help="(runs/detector)")
     add("--background", default="empty", help="empty or clutter (empty)")
-    add("--train-size", type=float, nargs="+", default=[1.0], metavar="SIZE", help="(1)")
+    add("--train-size", type=float, default=1.0, metavar="SIZE", help="(1)")
     add("--train-frame", type=int, default=96, metavar="PIXELS", help="(96)")
     add("--widths", type=int, nargs="+", default=[12, 16, 24, 32, 64], metavar="N")
     add("--batch-size", type=int, default=16, metavar="N", help="scenes in a batch (16)")
@@ -49,13 +49,11 @@ def settings_of(options: argparse.Namespace):
     """The settings that the flags ask for."""
     from gdn_keras.detection.settings import DetectorSettings
 
-    base = DetectorSettings()
-    smallest = min(options.train_size)
     return DetectorSettings(
         widths=options.widths,
         # The channels of the training go along with its size.
-        train_scales=[smallest * scale for scale in base.train_scales],
-        train_sizes=sorted(options.train_size),
+        train_scales=[options.train_size * scale for scale in DetectorSettings.train_scales],
+        train_sizes=[options.train_size],
         train_frame=options.train_frame,
         background=options.background,
         batch_size=options.batch_size,

@@ -1,6 +1,6 @@
 """Pictures with boxes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,19 +14,13 @@ _COLOURS = (
 )  # fmt: skip
 
 
-def draw_boxes(
-    image: np.ndarray,
-    found: Mapping[str, np.ndarray],
-    class_names: Sequence[str] | None = None,
-    scale: int = 1,
-) -> "Image":
+def draw_boxes(image: np.ndarray, found: Mapping[str, np.ndarray], scale: int = 1) -> "Image":
     """One image with the boxes that were found in it, a colour for each class.
 
     Args:
         image: uint8 `[height, width, channels]`, grey or colour.
         found: For this image: "boxes" `[n, 4]` (x1, y1, x2, y2) and "labels" `[n]`, with
-            "confidence" `[n]` if known; entries with a label of -1 are padding.
-        class_names: Names of the classes; their numbers if `None`.
+            "names" and "confidence" `[n]` if known; entries with a label of -1 are padding.
         scale: Whole number by which the picture is enlarged.
 
     Raises:
@@ -46,7 +40,7 @@ def draw_boxes(
         colour = _COLOURS[label % len(_COLOURS)]
         x1, y1, x2, y2 = (np.asarray(found["boxes"][k], "float64") * scale).tolist()
         pen.rectangle((x1, y1, x2, y2), outline=colour)
-        text = class_names[label] if class_names else str(label)
+        text = str(found["names"][k]) if "names" in found else str(label)
         if "confidence" in found:
             text = f"{text} {float(found['confidence'][k]):.2f}"
         pen.text((x1 + 2, max(0, y1 - 11)), text, fill=colour)

@@ -83,7 +83,7 @@ def draw_page(detector: Detector, scenes: SceneSet, rows: int = 2, columns: int 
     page = Image.new("RGB", (columns * (width + 4), rows * (height + 4)), "white")
     for k, image in enumerate(images):
         here = {name: values[k] for name, values in found.items()}
-        picture = draw_boxes(image, here, detector.class_names)
+        picture = draw_boxes(image, here)
         page.paste(picture, (k % columns * (width + 4), k // columns * (height + 4)))
     return page
 
