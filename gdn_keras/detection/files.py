@@ -3,8 +3,9 @@
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -14,7 +15,8 @@ from gdn_keras.detection.detector import Detector
 MAX_PIXELS = 50_000_000
 
 
-class LoadedDetector(NamedTuple):
+@dataclass(frozen=True)
+class LoadedDetector:
     """A detector from a file.
 
     Attributes:
