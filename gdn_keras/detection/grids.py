@@ -59,5 +59,6 @@ def _channel_points(grid: PointGrid, shape: tuple[Any, Any]) -> Points:
 
 
 def _positions(step: float, count: Any, length: Any) -> Any:
+    places = ops.cast(ops.arange(count), "float32")
     count, length = (ops.cast(value, "float32") for value in (count, length))
-    return length / 2 + step * (ops.arange(0, count, dtype="float32") - (count - 1) / 2)
+    return length / 2 + step * (places - (count - 1) / 2)
