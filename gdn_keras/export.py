@@ -229,7 +229,7 @@ def _in_float32(model) -> keras.Model:
 
 
 def _all_layers(model):
-    return [model, *model.layers, *scale_channels_of(model).network.layers]
+    return [model, *model.layers, *scale_channels_of(model).program.layers]
 
 
 def _freeze(model):

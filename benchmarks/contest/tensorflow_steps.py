@@ -92,9 +92,8 @@ def _needed_flops(network, task) -> float | None:
     """Floating-point operations an image that the plan of a `gdn_keras` network needs."""
     if task.contestant not in ("matched", "dense"):
         return None
-    channels = scale_channels_of(network)
-    plan = channels.plan((task.side, task.side))
-    return 2 * needed_multiply_adds(plan, task.widths, 1, channels.geometry.margins, task.mode)
+    shape = (task.side, task.side, 1)
+    return 2 * needed_multiply_adds(scale_channels_of(network), shape, task.mode)
 
 
 def matrix_product_rate(size: int, repeats: int = 3) -> dict[str, float]:

@@ -6,9 +6,10 @@ import keras
 import numpy as np
 
 from gdn_keras.datasets import rescale_images
-from gdn_keras.layers import CentralPixel, GaussianDerivative, ScaleChannels
 from gdn_keras.models import channel_model, retarget, scale_channels_of
 from gdn_keras.scale_space.validation import check_positive
+
+_BATCH = 16
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def covariance_error(
     array([0.004, 0.006, ...])
 
     Args:
-        model: A network that reads the centre of the image.
+        model: A model with one `ScaleChannels` layer, whatever it reads.
         factor: S. It must be a ratio of two of the network's scales.
         images: [n, height, width, channels] of the model's shape; they are rescaled by cubic
             splines. By default, analytic images of Gaussian blobs, in proportion to each
@@ -78,19 +79,35 @@ def covariance_error(
     count = len(originals) // len(pairs) if images is None else None
 
     originals = np.concatenate([originals, np.zeros_like(originals[:1])])
-    other = retarget(model, rescaled.shape[1:])
     errors = []
-    for stack, other_stack in zip(_layer_models(model), _layer_models(other), strict=True):
-        *before, empty = stack.predict(originals, verbose=0)
-        before, after = np.stack(before), other_stack.predict(rescaled, verbose=0)
-        errors.append(
-            [
-                np.linalg.norm(_share(after, p, count)[:, j] - _share(before, p, count)[:, i])
-                / np.linalg.norm(_share(before, p, count)[:, i] - empty[i])
-                for p, (i, j) in enumerate(pairs)
-            ]
-        )
+    layers = zip(_centers(model, originals), _centers(model, rescaled), strict=True)
+    for k, ((*values, empty), after) in enumerate(layers):
+        before = np.stack(values)
+        matching = [
+            (_share(before, p, count)[:, i] - empty[i], _share(after, p, count)[:, j] - empty[i])
+            for p, (i, j) in enumerate(pairs)
+        ]
+        if any(not np.any(response) for response, _ in matching):
+            raise ValueError(
+                f"Layer {k + 1} of `model` responds to nothing, so that no error relative to its "
+                f"response can be given. Received: model={model.name!r}"
+            )
+        errors.append([np.linalg.norm(b - a) / np.linalg.norm(a) for a, b in matching])
     return CovarianceErrors(factor, scales, np.array(errors))
+
+
+def _centers(model: keras.Model, images: np.ndarray) -> list[np.ndarray]:
+    """What each layer of the network holds at the centre, [n, scales, features]."""
+    channels = scale_channels_of(model)
+    front = keras.Model(model.input, channels.input)
+    found: list[list[np.ndarray]] = []
+    for start in range(0, len(images), _BATCH):
+        inputs = images[start : start + _BATCH]
+        for layer in front.layers[1:]:
+            inputs = layer(inputs)
+        values = channels.layer_centers(keras.ops.convert_to_tensor(inputs))
+        found.append([keras.ops.convert_to_numpy(value) for value in values])
+    return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
 
 def invariance_error(
@@ -101,16 +118,21 @@ def invariance_error(
     Arguments as for `covariance_error`.
     """
     channels = scale_channels_of(model)
+    if channels.geometry.has_maps:
+        raise ValueError(
+            "`model` must give one answer for an image, or there is nothing to compare between "
+            f"images of unlike sizes. Received: model={model.name!r} with maps or points"
+        )
     pairs = _matching_pairs(channels.scales, factor)
     middle = [channels.scales[pairs[len(pairs) // 2][0]]]
     originals, rescaled = _image_pairs(model, factor, images, middle)
     other = retarget(model, rescaled.shape[1:])
-    before, after = model.predict(originals, verbose=0), other.predict(rescaled, verbose=0)
+    before, after = _outputs(model, originals), _outputs(other, rescaled)
     errors = np.abs(after - before) / np.sqrt(np.mean(before**2))
     fine, coarse = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
     inside = np.ones(errors.shape, dtype=bool)
     for network, batch, matched in ((model, originals, fine), (other, rescaled, coarse)):
-        winners = channel_model(network).predict(batch, verbose=0).argmax(axis=1)
+        winners = _outputs(channel_model(network), batch).argmax(axis=1)
         inside &= np.isin(winners, matched)
     return InvarianceErrors(factor, errors, inside)
 
@@ -175,21 +197,8 @@ def _matching_pairs(scales, factor) -> list[tuple[int, int]]:
     return pairs
 
 
-def _layer_models(model: keras.Model):
-    """For each layer, a model from images to its values at the centre, [n, scales, features]."""
-    channels = scale_channels_of(model)
-    config = channels.get_config()
-    layers = channels.network.layers
-    ends = [k for k, layer in enumerate(layers) if isinstance(layer, GaussianDerivative)][1:]
-    for end in [*ends, len(layers)]:
-        part = [layer for layer in layers[:end] if not isinstance(layer, CentralPixel)]
-        part = ScaleChannels(
-            keras.Sequential([*part, CentralPixel()]),
-            **{key: config[key] for key in ("scales", "sampling", "density")},
-            pooling=None,
-        )
-        images = keras.Input(model.input_shape[1:])
-        yield keras.Model(images, part(images))
+def _outputs(model: keras.Model, images: np.ndarray) -> np.ndarray:
+    return keras.ops.convert_to_numpy(model(images, training=False))
 
 
 def _share(stack, pair, count):

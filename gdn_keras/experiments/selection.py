@@ -1,6 +1,7 @@
 """Scale selection: which scale channel of a network answers to which size."""
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import keras
 import numpy as np
@@ -12,17 +13,33 @@ from gdn_keras.models import channel_model, scale_channels_of
 def scale_selection(model: keras.Model, images: np.ndarray, batch_size: int = 100) -> np.ndarray:
     """sigma_0 of the winning scale channel, for each image.
 
-    The winner is the channel in which the maximum over channels and classes is assumed; with max
-    pooling, the one that the network's answer comes from.
+    The winner is the channel in which the maximum over channels, classes and, for maps and points,
+    positions is assumed; with max pooling, the one that the network's answer comes from.
 
     Args:
         model: A model with one `ScaleChannels` layer.
         images: [n, height, width, channels].
         batch_size: Images at a time; without influence on the result.
+
+    Returns:
+        [n].
     """
-    channels = without_xla(channel_model(model))
-    stack = channels.predict(_float32(images), batch_size=batch_size, verbose=0)
-    return np.asarray(scale_channels_of(model).scales)[winning_channels(stack)]
+    layer = scale_channels_of(model)
+    images = _float32(images)
+    stack = _channel_model(model).predict(images, batch_size=batch_size, verbose=0)
+    if layer.maps == "points":
+        return layer.points(images.shape[1:3])[stack.max(axis=2).argmax(axis=1), 2]
+    return np.asarray(layer.scales)[winning_channels(stack)]
+
+
+_channel_models: WeakKeyDictionary[keras.Model, keras.Model] = WeakKeyDictionary()
+
+
+def _channel_model(model: keras.Model) -> keras.Model:
+    """The model's `channel_model`, made and traced once."""
+    if model not in _channel_models:
+        _channel_models[model] = without_xla(channel_model(model))
+    return _channel_models[model]
 
 
 def scale_selection_histogram(
@@ -108,8 +125,9 @@ def without_xla(model: keras.Model) -> keras.Model:
 
 
 def winning_channels(stack: np.ndarray) -> np.ndarray:
-    """The channel with the highest score of any class, from [batch, channels, classes]."""
-    return np.asarray(stack).max(axis=2).argmax(axis=1)
+    """The channel with the highest score of any class, anywhere, from [batch, channels, ...]."""
+    stack = np.asarray(stack)
+    return stack.max(axis=tuple(range(2, stack.ndim))).argmax(axis=1)
 
 
 def _float32(images) -> np.ndarray:

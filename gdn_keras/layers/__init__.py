@@ -5,6 +5,7 @@ from gdn_keras.layers.gaussian_derivative import GaussianDerivative
 from gdn_keras.layers.gaussian_smoothing import GaussianSmoothing
 from gdn_keras.layers.scale_batch_normalization import ScaleBatchNormalization
 from gdn_keras.layers.scale_channels import ScaleChannels
+from gdn_keras.layers.scale_interaction import ScaleInteraction
 from gdn_keras.layers.scale_pooling import ScalePooling
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "GaussianSmoothing",
     "ScaleBatchNormalization",
     "ScaleChannels",
+    "ScaleInteraction",
     "ScalePooling",
 ]

@@ -1,7 +1,9 @@
 """What the layers share: checks of image shapes, and the choice of how to smooth."""
 
 from functools import lru_cache
+from typing import Any
 
+import keras
 import numpy as np
 
 from gdn_keras.scale_space import Grid, sampling_matrix, truncation_radius
@@ -9,6 +11,16 @@ from gdn_keras.scale_space import Grid, sampling_matrix, truncation_radius
 # Above this many kernel widths, a matrix product spends more on zeros than it gains in speed over
 # a depthwise convolution (benchmarks/run.py measures both).
 _MATRIX_WIDTHS = 16
+
+
+def check_fixed(name: str, value: Any) -> Any:
+    """Raise if a number that the grids depend on is a variable or a tensor."""
+    if isinstance(value, keras.Variable) or keras.ops.is_tensor(value):
+        raise ValueError(
+            f"`{name}` must be a number: it is fixed and not learned, because the sampling grids "
+            f"follow it. Received: {name}={value!r}"
+        )
+    return value
 
 
 def check_image_shape(layer, input_shape, minimum: int = 1, channels: int | None = None) -> None:
@@ -34,7 +46,8 @@ def check_image_shape(layer, input_shape, minimum: int = 1, channels: int | None
         )
     if any(size is not None and size < minimum for size in shape[1:3]):
         raise ValueError(
-            f"`{layer.name}` needs images of at least {minimum}x{minimum} pixels. "
+            f"`{layer.name}` needs images of at least {minimum}x{minimum} pixels, with the feature "
+            "channels last: [batch, height, width, channels]. "
             f"Received: input_shape={shape}"
         )
 

@@ -13,20 +13,30 @@ def sample_transposed(x, rows: np.ndarray, columns: np.ndarray):
     between them; putting the axes back would cost another.
 
     Args:
-        x: [batch, height, width, channels], static but for the batch.
-        rows: A_y, [p, height].
-        columns: A_x, [q, width].
+        x: [batch, height, width, channels].
+        rows: A_y, [p, height]; a tensor if its size is known only when a graph runs.
+        columns: A_x, [q, width], likewise.
 
     Returns:
         [batch, q, p, channels].
     """
-    (p, height), (q, width) = rows.shape, columns.shape
+    (p, height), (q, width) = _shape(rows), _shape(columns)
     channels = x.shape[-1]
-    rows, columns = (ops.convert_to_tensor(m, dtype=x.dtype) for m in (rows, columns))
+    rows, columns = (_converted(m, x.dtype) for m in (rows, columns))
     x = ops.matmul(rows, ops.reshape(x, (-1, height, width * channels)))
     x = swap_axes(ops.reshape(x, (-1, p, width, channels)))
     x = ops.matmul(columns, ops.reshape(x, (-1, width, p * channels)))
     return ops.reshape(x, (-1, q, p, channels))
+
+
+def _shape(matrix):
+    return matrix.shape if isinstance(matrix, np.ndarray) else ops.shape(matrix)
+
+
+def _converted(matrix, dtype):
+    if isinstance(matrix, np.ndarray):
+        return ops.convert_to_tensor(matrix, dtype=dtype)
+    return ops.cast(matrix, dtype)
 
 
 def sample_at_once(x, rows: np.ndarray, columns: np.ndarray):

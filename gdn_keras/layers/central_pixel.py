@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from gdn_keras.layers._base import check_image_shape
+from gdn_keras.layers._rules import ReadOut, Rule, rule_of
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -40,3 +41,11 @@ class CentralPixel(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], input_shape[-1])
+
+    def get_config(self):
+        return super().get_config()  # defined here, it takes dtype policies that are objects
+
+
+@rule_of.register
+def _(layer: CentralPixel) -> Rule:
+    return ReadOut("center")

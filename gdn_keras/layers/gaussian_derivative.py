@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from gdn_keras.layers._base import check_image_shape, fits_matrices, same_grid_matrices
+from gdn_keras.layers._base import check_fixed, check_image_shape, fits_matrices, same_grid_matrices
 from gdn_keras.layers._resampling import (
     sample_transposed,
     smooth_depthwise,
@@ -52,7 +52,8 @@ class GaussianDerivative(keras.layers.Layer):
 
     Args:
         filters: Number of output channels.
-        sigma: Scale of the derivatives, in pixels, > 0.
+        sigma: Scale of the derivatives, in pixels, > 0. It is fixed and not learned: the grids that
+            `ScaleChannels` samples on follow it.
         order: Highest order of differentiation, 1, 2 (the paper's) or 3.
         zero_order: Add the smoothed image itself as a term.
         boundary: What the image is taken to be beyond its edges: "symmetric" (mirrored, the edge
@@ -97,7 +98,7 @@ class GaussianDerivative(keras.layers.Layer):
     ):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.filters = check_integer("filters", filters)
-        self.sigma = check_positive("sigma", sigma)
+        self.sigma = check_positive("sigma", check_fixed("sigma", sigma))
         self.order = check_order(order)
         self.zero_order = bool(zero_order)
         self.boundary = check_boundary(boundary)

@@ -1,11 +1,17 @@
 """Gaussian smoothing as a Keras layer."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import keras
 from keras import ops
 
-from gdn_keras.layers._base import check_image_shape, fits_matrices, same_grid_matrices
+from gdn_keras.layers._base import check_fixed, check_image_shape, fits_matrices, same_grid_matrices
+from gdn_keras.layers._channels import Channels, Edges
+from gdn_keras.layers._graph import Step
 from gdn_keras.layers._resampling import sample_transposed, smooth_depthwise, swap_axes
-from gdn_keras.scale_space import DEFAULT_TRUNCATION
+from gdn_keras.layers._rules import Rule, rule_of
+from gdn_keras.scale_space import DEFAULT_TRUNCATION, Node
 from gdn_keras.scale_space.validation import (
     check_boundary,
     check_positive,
@@ -50,7 +56,7 @@ class GaussianSmoothing(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.sigma = check_sigma(sigma)
+        self.sigma = check_sigma(check_fixed("sigma", sigma))
         self.boundary = check_boundary(boundary)
         self.truncation = check_truncation(truncation)
 
@@ -78,3 +84,25 @@ class GaussianSmoothing(keras.layers.Layer):
             "boundary": self.boundary,
             "truncation": self.truncation,
         }
+
+
+class _Smoothing(Rule):
+    """Smoothing to sigma sigma_0, sampled on a grid matched to it."""
+
+    def __init__(self, layer: GaussianSmoothing):
+        self._layer = layer
+
+    def node(self, inputs: tuple[int, ...]) -> Node:
+        return Node(inputs, check_positive("sigma", self._layer.sigma))
+
+    def run(
+        self, step: Step, inputs: Sequence[Channels], edges: Edges, training: bool | None
+    ) -> Channels:
+        channels = inputs[0].map(lambda x: ops.cast(x, self._layer.compute_dtype))
+        tensors = tuple(channels.sampled(g, edge) for g, (edge,) in enumerate(edges))
+        return replace(channels, tensors=tensors, lifted=True, swapped=not channels.swapped)
+
+
+@rule_of.register
+def _(layer: GaussianSmoothing) -> Rule:
+    return _Smoothing(layer)

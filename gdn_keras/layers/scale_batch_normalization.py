@@ -1,8 +1,14 @@
 """Batch normalisation shared by scale channels."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import keras
 from keras import ops
 
+from gdn_keras.layers._channels import Channels, Edges
+from gdn_keras.layers._graph import Step
+from gdn_keras.layers._rules import Rule, rule_of
 from gdn_keras.scale_space.validation import check_positive, check_sigma
 
 
@@ -207,3 +213,24 @@ def _as_list(value, is_shape=False):
     else:
         nested = isinstance(value, (list, tuple))
     return list(value) if nested else [value]
+
+
+class _Normalization(Rule):
+    """Jointly over the scale channels, each weighted equally however many points it has."""
+
+    def __init__(self, layer: ScaleBatchNormalization):
+        self._layer = layer
+
+    def run(
+        self, step: Step, inputs: Sequence[Channels], edges: Edges, training: bool | None
+    ) -> Channels:
+        (channels,) = inputs
+        counts = channels.counts if channels.lifted else (1,)
+        shares = [count / sum(counts) for count in counts]
+        tensors = self._layer(list(channels.tensors), training=training, weights=shares)
+        return replace(channels, tensors=tuple(tensors))
+
+
+@rule_of.register
+def _(layer: ScaleBatchNormalization) -> Rule:
+    return _Normalization(layer)

@@ -1,18 +1,30 @@
 """One network at several scales, with shared weights."""
 
-import itertools
+import copy
+import dataclasses
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
+from gdn_keras.layers import _derivation  # noqa: F401  (registers the rule of GaussianDerivative)
 from gdn_keras.layers._base import check_image_shape
-from gdn_keras.layers._engine import run_layers, run_plan
-from gdn_keras.layers.central_pixel import CentralPixel
+from gdn_keras.layers._engine import Program, stacked_maps, stacked_points, stacked_vectors
 from gdn_keras.layers.gaussian_derivative import GaussianDerivative
-from gdn_keras.layers.gaussian_smoothing import GaussianSmoothing
-from gdn_keras.layers.scale_batch_normalization import ScaleBatchNormalization
 from gdn_keras.layers.scale_pooling import ScalePooling
-from gdn_keras.scale_space import SAMPLINGS, Geometry, plan_channels
+from gdn_keras.scale_space import (
+    DEFAULT_CONE,
+    MAPS,
+    SAMPLINGS,
+    Geometry,
+    Group,
+    PointGrid,
+    plan_channels,
+    point_grids,
+)
 from gdn_keras.scale_space.validation import check_choice, check_positive, check_scales
 
 
@@ -33,6 +45,11 @@ class ScaleChannels(keras.layers.Layer):
     `truncation` of 1e-4 or below (`gdn_keras.scale_space.factored`). Weights belong to the sampling
     they were trained with.
 
+    The network may end in a read-out, which each channel does on its own grid: `CentralPixel`
+    (an object in the centre), `keras.layers.GlobalMaxPooling2D` (an object anywhere) or
+    `keras.layers.GlobalAveragePooling2D` (a texture), with layers that act on vectors after it.
+    Without one, its outputs are maps, or scores at the points of the channels' last grids.
+
     Example:
 
     >>> network = keras.Sequential([
@@ -48,120 +65,169 @@ class ScaleChannels(keras.layers.Layer):
     ((2, 10), (2, 3, 10))
 
     Args:
-        network: `keras.Sequential` of `GaussianDerivative` layers, `ScaleBatchNormalization`,
-            layers that act on each point alone (activations, dropout), and possibly
-            `CentralPixel`. Without the latter the outputs are maps of the image's size.
+        network: Sequential or functional model of `GaussianDerivative`, `GaussianSmoothing`,
+            `ScaleBatchNormalization` and `ScaleInteraction` layers, layers that act on each point
+            alone (activations, dropout, `Dense`, 1x1 `Conv2D`, normalisation of the last axis),
+            merges (`Add`, `Concatenate`, ...), read-outs, and models of such layers. Where branches
+            meet, those on finer grids are sampled on the coarsest one.
         scales: sigma_0 of the channels in pixels, in increasing order.
         pooling: "max", "average", "logsumexp", or `None` to return the stack of channels.
         sampling: "matched" or "dense".
         density: Grid points of a matched layer per sigma of that layer.
+        cone: Where the centre is read, matched layers are computed within this many standard
+            deviations of the smoothing that is still to come. It is a part of the network as sigma
+            is: feature maps are mirrored at the cone's end, so that the same weights with another
+            cone, or read in another way, give other numbers.
+        maps: Without a read-out: "pixels" for maps of the image's size, or "points" for what the
+            last grids hold, [batch, points, features]; see `points`. Points are not pooled.
         **kwargs: Passed to `keras.layers.Layer`.
 
     Call arguments:
-        inputs: Images [batch, height, width, channels]. Matched sampling needs a known height
-            and width.
+        inputs: Images [batch, height, width, channels]. The grids follow their height and width,
+            in a TensorFlow graph of unknown size too.
         training: Passed on to the layers.
 
     Output shape:
-        [batch, classes] with `CentralPixel`, else [batch, height, width, features]; without
-        pooling, a scale axis after the batch axis.
+        [batch, features] with a read-out, else [batch, height, width, features]; without pooling,
+        a scale axis after the batch axis. With `maps="points"`, [batch, points, features].
     """
 
     def __init__(
         self,
-        network: keras.Sequential,
-        scales,
+        network: keras.Model,
+        scales: Sequence[float],
         pooling: str | None = "max",
         sampling: str = "matched",
         density: float = 1.0,
-        **kwargs,
+        cone: float = DEFAULT_CONE,
+        maps: str = "pixels",
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        if not isinstance(network, keras.Sequential):
-            raise ValueError(f"`network` must be a keras.Sequential. Received: network={network!r}")
+        if not isinstance(network, keras.Model):
+            raise ValueError(f"`network` must be a keras.Model. Received: network={network!r}")
         self.network = network
         self.scales = check_scales(scales)
         self.pooling = pooling
         self.sampling = check_choice("sampling", sampling, SAMPLINGS)
         self.density = check_positive("density", density)
+        self.cone = check_positive("cone", cone)
+        self.maps = check_choice("maps", maps, MAPS)
         self._pool = None if pooling is None else ScalePooling(pooling, dtype=self.dtype_policy)
-        self._jets = [x for x in network.layers if isinstance(x, GaussianDerivative)]
-        _check_network(network, self._jets)
-        if self.sampling == "matched":
-            self._check_grids()
+        self._check_network()
+        self._check_grids()
 
-    def _check_grids(self):
-        """Raise unless each layer smooths by at least half a step of the grid before it."""
-        sigmas = [jet.sigma for jet in self._jets]
-        if self.scales[0] * sigmas[0] < 0.5:
-            raise ValueError(
-                "`scales` must give the first layer a sigma of at least half a pixel, or there is "
-                f"nothing to sample between pixels. Received: scales={list(self.scales)} with "
-                f"sigma={sigmas[0]:g}"
-            )
-        if any(b * self.density < a / 2 for a, b in itertools.pairwise(sigmas)):
-            raise ValueError(
-                "Matched grids have `density` points per sigma, and each layer must smooth by at "
-                "least half a step of the grid before it: choose a higher `density`, sigmas that "
-                f"do not fall, or sampling='dense'. Received: density={self.density:g} with "
-                f"sigmas={sigmas}"
-            )
+    @cached_property
+    def program(self) -> Program:
+        """The calls that the network consists of."""
+        return Program.of(self.network)
 
-    @property
+    @cached_property
     def geometry(self) -> Geometry:
         """What the plan of the channels depends on, besides the image and the scales."""
-        jet = self._jets[0]
+        smoothing = self._smoothing_layers()[0]
         return Geometry(
-            sigmas=tuple(layer.sigma for layer in self._jets),
-            margins=tuple(layer.margin for layer in self._jets),
+            nodes=self.program.nodes,
             sampling=self.sampling,
-            center=any(isinstance(layer, CentralPixel) for layer in self.network.layers),
-            boundary=jet.boundary,
-            truncation=jet.truncation,
+            boundary=smoothing.boundary,
+            truncation=smoothing.truncation,
             density=self.density,
+            cone=self.cone,
+            maps=self.maps,
         )
 
-    def plan(self, shape):
+    def plan(self, shape: Sequence[int]) -> tuple[Group, ...]:
         """The grids and operators of all channels, for images of the given height and width."""
         return plan_channels(tuple(shape), self.scales, self.geometry)
 
-    def build(self, input_shape):
+    def point_grids(self, shape: Sequence[Any]) -> tuple[PointGrid, ...]:
+        """The grid that each channel ends on, for images of the given height and width.
+
+        In a graph of unknown image size, height and width may be tensors.
+        """
+        self._check_has_maps("point_grids")
+        sizes, xp = _sizes(shape)
+        return point_grids(sizes, self.scales, self.geometry, xp)
+
+    def points(self, shape: Sequence[int]) -> np.ndarray:
+        """(x, y, sigma_0) in pixels of each point of `maps="points"`, float32 [points, 3].
+
+        The image of the given height and width covers [0, width] x [0, height]. Points go channel
+        by channel, the finest first, and row by row.
+        """
+        height, width = shape
+        table = []
+        for scale, step, rows, columns in self.point_grids((height, width)):
+            y = height / 2 + step * (np.arange(rows) - (rows - 1) / 2)
+            x = width / 2 + step * (np.arange(columns) - (columns - 1) / 2)
+            yy, xx = np.meshgrid(y, x, indexing="ij")
+            table.append(np.stack([xx, yy, np.full_like(xx, scale)], axis=-1).reshape(-1, 3))
+        return np.concatenate(table).astype("float32")
+
+    def build(self, input_shape: Sequence[int | None]) -> None:
         check_image_shape(self, input_shape, minimum=3)
-        if self.sampling == "matched" and None in tuple(input_shape[1:3]):
-            raise ValueError(
-                "Matched sampling needs a known height and width; use `sampling='dense'` for "
-                f"images of unknown size. Received: input_shape={tuple(input_shape)}"
-            )
         if not self.network.built:
             self.network.build((None, None, None, input_shape[-1]))
-        self._image_shape = tuple(input_shape[1:])
+        self._features = input_shape[-1]
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
         stack = self.channels(inputs, training)
         return stack if self._pool is None else self._pool(stack)
 
-    def channels(self, inputs, training=None):
+    def channels(self, inputs: Any, training: bool | None = None) -> Any:
         """The stack of scale channels, [batch, scale channels, ...], before pooling."""
         if not self.built:
             self.build(inputs.shape)
-        check_image_shape(self, inputs.shape, minimum=3, channels=self._image_shape[-1])
+        check_image_shape(self, inputs.shape, minimum=3, channels=self._features)
         inputs = ops.cast(inputs, self.compute_dtype)
-        if None in tuple(inputs.shape[1:3]) and None not in self._image_shape:
-            # Input pipelines lose static shapes; what the layer was built for is known all the
-            # same. With the batch size spelt out, another size is an error and not a mix-up.
-            inputs = ops.reshape(inputs, (ops.shape(inputs)[0], *self._image_shape))
-        if None in tuple(inputs.shape[1:3]):
-            return run_layers(self.network, self.scales, inputs, training)
-        return run_plan(self.network, self.plan(inputs.shape[1:3]), inputs, training)
+        groups = self._planned(inputs, self.geometry)
+        outputs = self.program.run(groups, inputs, training)
+        if not self.geometry.has_maps:
+            return stacked_vectors(outputs)
+        if self.maps == "points":
+            return stacked_points(outputs)
+        return stacked_maps(outputs, groups)
 
-    def compute_output_shape(self, input_shape):
-        features = self.network.compute_output_shape((None, None, None, input_shape[-1]))[-1]
-        space = () if self.geometry.center else tuple(input_shape[1:3])
-        channels = () if self.pooling else (len(self.scales),)
-        return (input_shape[0], *channels, *space, features)
+    def layer_centers(self, inputs: Any) -> list[Any]:
+        """What each layer with a scale of its own holds at the centre, in inference.
 
-    def get_config(self):
+        Returns:
+            For each layer, [batch, scale channels, features], as the next one takes it: after
+            normalisation and activation.
+        """
+        inputs = ops.cast(inputs, self.compute_dtype)
+        found = []
+        for tensor in self._ends():
+            part = self.program.up_to(tensor)
+            geometry = dataclasses.replace(self.geometry, nodes=part.nodes)
+            found.append(stacked_vectors(part.run(self._planned(inputs, geometry), inputs, False)))
+        return found
+
+    def _ends(self) -> list[int]:
+        """The tensors that each layer's features have become when the next one takes them."""
+        _, *others = self.program.derivatives()
+        spacings = self.geometry.spacings
+        last = max(n for n, spacing in enumerate(spacings) if spacing is not None)
+        return [*(self.geometry.nodes[n - 1].inputs[0] for n in others), last]
+
+    def _planned(self, inputs: Any, geometry: Geometry) -> tuple[Group, ...]:
+        shape = tuple(inputs.shape[1:3])
+        sizes, xp = _sizes(ops.shape(inputs)[1:3] if None in shape else shape)
+        return plan_channels(sizes, self.scales, geometry, xp)
+
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
+        batch, height, width, channels = input_shape
+        features = self.program.features(channels)[-1]
+        if self.geometry.has_maps and self.maps == "points":
+            known = None not in (height, width)
+            grids = self.point_grids((height, width)) if known else ()
+            return (batch, sum(g.rows * g.columns for g in grids) or None, features)
+        space = (height, width) if self.geometry.has_maps else ()
+        stack = () if self.pooling else (len(self.scales),)
+        return (batch, *stack, *space, features)
+
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "network": keras.saving.serialize_keras_object(self.network),
@@ -169,58 +235,94 @@ class ScaleChannels(keras.layers.Layer):
             "pooling": self.pooling,
             "sampling": self.sampling,
             "density": self.density,
+            "cone": self.cone,
+            "maps": self.maps,
         }
 
     @classmethod
-    def from_config(cls, config):
-        config = dict(config)
-        config["network"] = keras.saving.deserialize_keras_object(config["network"])
-        return cls(**config)
+    def from_config(cls, config: dict[str, Any]) -> "ScaleChannels":
+        # Copied, since Keras takes apart the configuration of a functional model.
+        network = keras.saving.deserialize_keras_object(copy.deepcopy(config["network"]))
+        return cls(**{**config, "network": network})
+
+    def _smoothing_layers(self) -> list[keras.Layer]:
+        """The layers that smooth, all of which have a boundary rule and a truncation."""
+        return [layer for layer in self.program.layers if hasattr(layer, "truncation")]
+
+    def _check_network(self) -> None:
+        layers = self._smoothing_layers()
+        if not any(isinstance(layer, GaussianDerivative) for layer in layers):
+            raise ValueError(
+                "`network` must hold at least one GaussianDerivative layer. "
+                f"Received: network={self.network!r}"
+            )
+        rules = [(layer.boundary, layer.truncation) for layer in layers]
+        if len(set(rules)) > 1:
+            raise ValueError(
+                "The smoothing layers of `network` must share `boundary` and `truncation`. "
+                f"Received: {rules}"
+            )
+        if self.maps == "points" and (not self.geometry.has_maps or self.pooling is not None):
+            raise ValueError(
+                '`maps="points"` is for a network without a read-out, and points are not pooled: '
+                f"set `pooling=None`. Received: pooling={self.pooling!r}, network={self.network!r}"
+            )
+
+    def _check_has_maps(self, name: str) -> None:
+        if not self.geometry.has_maps:
+            raise ValueError(
+                f"`{name}` is for a network without a read-out. Received: network={self.network!r}"
+            )
+
+    def _check_grids(self) -> None:
+        """Raise unless there is a grid for each layer, not too coarse for the next one."""
+        spacings = self.geometry.spacings
+        for node, layer in zip(self.geometry.nodes, self.program.layers, strict=True):
+            sources = [spacings[k] for k in node.inputs]
+            if None in sources and (node.sigma or node.read or set(sources) != {None}):
+                raise ValueError(
+                    "After a read-out there are vectors, which only layers that act on them alone "
+                    f"can take. Received: {layer!r} after one"
+                )
+            if 0 in sources and (node.read or node.neighbours or set(sources) != {0}):
+                raise ValueError(
+                    "The image itself has no scale: it must go through a GaussianDerivative or a "
+                    "GaussianSmoothing layer before it is read, or meets what went through one. "
+                    f"Received: {layer!r} on the image"
+                )
+            if node.neighbours:
+                self._check_progression()
+            if node.sigma and self.sampling == "matched":
+                self._check_step(node.sigma, sources[0])
+
+    def _check_step(self, sigma: float, spacing: float) -> None:
+        """Raise unless a layer smooths by at least half a step of the grid before it."""
+        if spacing == 0 and self.scales[0] * sigma < 0.5:
+            raise ValueError(
+                "`scales` must give the first layer a sigma of at least half a pixel, or there is "
+                f"nothing to sample between pixels. Received: scales={list(self.scales)} with "
+                f"sigma={sigma:g}"
+            )
+        if sigma * self.density < spacing / 2:
+            sigmas = [node.sigma for node in self.geometry.nodes if node.sigma]
+            raise ValueError(
+                "Matched grids have `density` points per sigma, and each layer must smooth by at "
+                "least half a step of the grid before it: choose a higher `density`, sigmas that "
+                f"do not fall, or sampling='dense'. Received: density={self.density:g} with "
+                f"sigmas={sigmas}"
+            )
+
+    def _check_progression(self) -> None:
+        ratios = np.divide(self.scales[1:], self.scales[:-1])
+        if len(ratios) and np.ptp(np.log(ratios)) > 0.01:
+            raise ValueError(
+                "With `ScaleInteraction`, `scales` must be in geometric progression: neighbours "
+                f"must be equally far in all channels. Received: scales={list(self.scales)}"
+            )
 
 
-def _check_network(network, jets):
-    if not jets:
-        raise ValueError(
-            "`network` must hold at least one GaussianDerivative layer. "
-            f"Received: network={network!r}"
-        )
-    if len({(jet.boundary, jet.truncation) for jet in jets}) > 1:
-        raise ValueError(
-            "The GaussianDerivative layers of `network` must share `boundary` and `truncation`. "
-            f"Received: {[(jet.boundary, jet.truncation) for jet in jets]}"
-        )
-    if any(jet.activity_regularizer is not None for jet in jets):
-        raise ValueError(
-            "Inside `ScaleChannels`, GaussianDerivative layers have no outputs of their own to "
-            "regularise: leave out `activity_regularizer`, or add an ActivityRegularization layer "
-            f"after them. Received: network={network!r}"
-        )
-    features = None
-    for layer in network.layers:
-        if isinstance(layer, GaussianDerivative):
-            features = layer.filters
-        elif not isinstance(layer, (ScaleBatchNormalization, CentralPixel)):
-            _check_acts_on_points(layer, features)
-
-
-def _check_acts_on_points(layer, features):
-    spatial = (
-        keras.layers.BatchNormalization,
-        keras.layers.GroupNormalization,
-        CentralPixel,
-        GaussianDerivative,
-        GaussianSmoothing,
-        ScaleBatchNormalization,
-    )
-    shape = (1, 5, 7, features or 1)
-    if (
-        any(isinstance(part, spatial) for part in layer._flatten_layers())
-        or getattr(layer, "axis", -1) not in (-1, 3, [-1], [3], (-1,), (3,))
-        or hasattr(layer, "strides")
-        or tuple(layer.compute_output_shape(shape))[:3] != shape[:3]
-    ):
-        raise ValueError(
-            "`network` may hold GaussianDerivative, ScaleBatchNormalization, CentralPixel "
-            "and layers that act on each point alone; anything else breaks scale covariance. "
-            f"Received: {layer!r}"
-        )
+def _sizes(shape: Sequence[Any]) -> tuple[tuple[Any, Any], Any]:
+    """Height and width, and the array functions to compute with them."""
+    if all(isinstance(size, int) for size in shape):
+        return tuple(shape), np
+    return tuple(ops.cast(size, "float64") for size in shape), ops

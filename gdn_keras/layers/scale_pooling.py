@@ -1,11 +1,12 @@
 """Pooling over scale channels."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
-from gdn_keras.scale_space.validation import check_choice
+from gdn_keras.scale_space.validation import check_choice, check_sigma
 
 POOLINGS = ("max", "average", "logsumexp")
 
@@ -26,18 +27,30 @@ class ScalePooling(keras.layers.Layer):
     Args:
         pooling: "max", "average" or "logsumexp". The last is a smooth maximum: the logarithm of
             the *mean* over channels of the exponential, so that equal channels give their value.
+        dropout: Share of the scale channels that are left out at random in training, whole, for
+            each image anew; at least one is kept. It makes channels beside the best one learn too.
+        seed: Of the dropout.
         **kwargs: Passed to `keras.layers.Layer`.
 
     Call arguments:
         inputs: [batch, scale channels, ...].
+        training: Whether channels are left out.
 
     Output shape:
         [batch, ...].
     """
 
-    def __init__(self, pooling: str = "max", **kwargs):
+    def __init__(
+        self, pooling: str = "max", dropout: float = 0.0, seed: int | None = None, **kwargs: Any
+    ):
         super().__init__(**kwargs)
         self.pooling = check_choice("pooling", pooling, POOLINGS)
+        self.dropout = check_sigma(dropout, "dropout")
+        if self.dropout >= 1:
+            raise ValueError(f"`dropout` must lie in [0, 1). Received: dropout={dropout!r}")
+        self.seed = seed
+        if self.dropout:
+            self._random = keras.random.SeedGenerator(seed)
 
     def build(self, input_shape):
         if len(input_shape) < 3 or input_shape[1] is None:
@@ -47,17 +60,36 @@ class ScalePooling(keras.layers.Layer):
             )
         self.built = True
 
-    def call(self, inputs):
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        kept = self._kept(inputs) if training and self.dropout else None
+        if self.pooling == "average":
+            if kept is None:
+                return ops.mean(inputs, axis=1)
+            total = ops.sum(ops.where(kept, inputs, 0), axis=1)
+            return total / ops.sum(ops.cast(kept, inputs.dtype), axis=1)
+        if kept is not None:
+            inputs = ops.where(kept, inputs, ops.cast(-math.inf, inputs.dtype))
         if self.pooling == "max":
             # With a start, it takes batches of no images too.
             return ops.max(inputs, axis=1, initial=-math.inf)
-        if self.pooling == "average":
-            return ops.mean(inputs, axis=1)
-        channels = ops.cast(inputs.shape[1], inputs.dtype)
-        return ops.logsumexp(inputs, axis=1) - ops.log(channels)
+        count = inputs.shape[1] if kept is None else ops.sum(ops.cast(kept, "float32"), axis=1)
+        return ops.logsumexp(inputs, axis=1) - ops.cast(ops.log(count), inputs.dtype)
+
+    def _kept(self, inputs: Any) -> Any:
+        """Which channels stay, [batch, scale channels, 1, ...]: at least one of each image."""
+        shape = (ops.shape(inputs)[0], inputs.shape[1])
+        drawn = keras.random.uniform(shape, dtype="float32", seed=self._random)
+        last = ops.max(drawn, axis=1, keepdims=True, initial=-math.inf)
+        kept = ops.logical_or(drawn >= self.dropout, drawn >= last)
+        return ops.reshape(kept, (-1, inputs.shape[1], *(1 for _ in inputs.shape[2:])))
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], *input_shape[2:])
 
     def get_config(self):
-        return {**super().get_config(), "pooling": self.pooling}
+        return {
+            **super().get_config(),
+            "pooling": self.pooling,
+            "dropout": self.dropout,
+            "seed": self.seed,
+        }

@@ -1,6 +1,7 @@
 """The Gaussian derivative network as a functional Keras model."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 
@@ -12,7 +13,7 @@ from gdn_keras.layers import (
     ScalePooling,
 )
 from gdn_keras.presets import PAPER_SCALES, PRESETS
-from gdn_keras.scale_space import DEFAULT_TRUNCATIONS, SAMPLINGS
+from gdn_keras.scale_space import DEFAULT_CONE, DEFAULT_TRUNCATIONS, SAMPLINGS
 from gdn_keras.scale_space.validation import (
     check_choice,
     check_input_shape,
@@ -23,6 +24,13 @@ from gdn_keras.scale_space.validation import (
 
 _FIRST_LOGIT = -3.0
 
+READ_OUTS = {
+    "center": CentralPixel,
+    "anywhere": keras.layers.GlobalMaxPooling2D,
+    "average": keras.layers.GlobalAveragePooling2D,
+}
+OUTPUTS = (*READ_OUTS, "points", "map")
+
 
 def gaussian_derivative_network(
     input_shape: Sequence[int | None] = (112, 112, 1),
@@ -30,20 +38,25 @@ def gaussian_derivative_network(
     classes: int = 10,
     scales: Sequence[float] = PAPER_SCALES,
     scale_ratio: float = 1.25,
-    pooling: str = "max",
+    pooling: str | None = None,
     sampling: str = "matched",
     order: int = 2,
+    zero_order: bool = False,
+    residual: bool = False,
+    scale_dropout: float = 0.0,
     boundary: str = "symmetric",
     truncation: float | None = None,
     density: float = 1.0,
+    cone: float = DEFAULT_CONE,
     output: str = "center",
+    dtype: Any = None,
     name: str = "gaussian_derivative_network",
 ) -> keras.Model:
     """A multi-scale-channel Gaussian derivative network (sections 4 to 6 of the paper).
 
     Each scale channel is a cascade of `GaussianDerivative` layers at
     sigma_k = scale_ratio^(k-1) sigma_0, with batch normalisation and ReLU between them and one
-    output for each class, read at the centre of the image. All channels share all weights.
+    output for each class. All channels share all weights.
 
     Example:
 
@@ -51,64 +64,143 @@ def gaussian_derivative_network(
     >>> model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
 
     Args:
-        input_shape: Height, width and channels of the images. Height and width may be `None`
-            with dense sampling.
+        input_shape: Height, width and channels of the images. Height and width may be `None`, for
+            batches of any one size.
         widths: Feature channels of the layers before the last.
         classes: Number of classes: feature channels of the last layer.
         scales: sigma_0 of the scale channels in pixels, in increasing order.
         scale_ratio: r, the ratio between the sigmas of successive layers, >= 1.
-        pooling: "max", "average" or "logsumexp", over scale channels.
+        pooling: Over scale channels: "max" (the default; an object has one size), "average" (where
+            all scales have a say, as in textures) or "logsumexp" (in between). Points have none.
         sampling: "matched" (each channel on grids matched to its scale) or "dense" (the paper to
             the letter: every channel on the pixels). See `ScaleChannels`.
-        order: Highest order of differentiation.
+        order: Highest order of differentiation, up to 3. The third helps where corners and
+            curvature tell the classes apart, for nearly twice the weights.
+        zero_order: Whether layers take the smoothed image itself too. It helps where brightness or
+            colour matters, and costs invariance to added brightness.
+        residual: Whether pairs of layers after the first become residual blocks, with a skip that
+            is sampled on the coarser grid. It helps networks of six and more layers to train.
+        scale_dropout: Share of the scale channels left out at random in training. It helps where
+            few sizes are in the training set and one channel learns all the work.
         boundary: "symmetric", "replicate" or "zero".
         truncation: Bound on the mass cut off each smoothing kernel; 1e-3 for matched sampling by
             default, and 1e-4 for dense, whose operators are then of lower rank and cheaper.
         density: Grid points per sigma of a matched channel. See `ScaleChannels`.
-        output: "center" for one vector of class scores an image, "map" for one at each pixel.
+        cone: Width of the receptive cone where the centre is read. See `ScaleChannels`.
+        output: What is read of each channel, on its own grid. "center": class scores of what is in
+            the middle of the image. "anywhere": the highest class scores of any place. "average":
+            class scores of features averaged over the image, for textures. "points": scores at
+            each point of the channels' last grids, [batch, points, classes], for detection; see
+            `ScaleChannels.points`. "map": scores at each pixel.
+        dtype: Keras's dtype policy of the layers, such as "mixed_bfloat16"; the global one by
+            default. Logits are in single precision at least.
         name: Name of the model.
 
     Returns:
-        A functional `keras.Model` from images to float32 logits. The layer "scale_channels"
-        gives the stack before pooling (see `channel_model`).
+        A functional `keras.Model` from images to logits. The layer "scale_channels" gives the
+        stack before pooling (see `channel_model`).
     """
     widths = check_widths(widths)
     classes = check_integer("classes", classes)
     if check_positive("scale_ratio", scale_ratio) < 1:
         raise ValueError(f"`scale_ratio` must be >= 1. Received: scale_ratio={scale_ratio!r}")
-    check_choice("output", output, ("center", "map"))
+    check_choice("output", output, OUTPUTS)
     input_shape = check_input_shape(input_shape)
     check_choice("sampling", sampling, SAMPLINGS)
+    if output == "points" and (pooling is not None or scale_dropout):
+        raise ValueError(
+            "`pooling` and `scale_dropout` have nothing to do with output='points', which are not "
+            f"pooled. Received: pooling={pooling!r}, scale_dropout={scale_dropout!r}"
+        )
+    policy = keras.dtype_policies.get(dtype)
+    logits = "float32" if policy.compute_dtype in ("float16", "bfloat16") else policy
     truncation = DEFAULT_TRUNCATIONS[sampling] if truncation is None else truncation
-    jet = {"order": order, "boundary": boundary, "truncation": truncation}
-
-    layers = []
-    for k, width in enumerate(widths):
+    jet = {
+        "order": order,
+        "zero_order": zero_order,
+        "boundary": boundary,
+        "truncation": truncation,
         # A bias before batch normalisation would be redundant.
-        layers.append(GaussianDerivative(width, scale_ratio**k, use_bias=False, **jet))
-        layers.append(ScaleBatchNormalization())
-        layers.append(keras.layers.ReLU())
-    # Logits stay float32 under mixed precision. They are normalised too, jointly over the scale
-    # channels, and start out negative: a maximum over channels should first say "nothing here",
-    # or channels far from the scale of the object, seldom seen in training, win at other sizes.
-    last = {"use_bias": False, "dtype": "float32"}
-    layers.append(GaussianDerivative(classes, scale_ratio ** len(widths), **last, **jet))
-    first_logit = keras.initializers.Constant(_FIRST_LOGIT)
-    layers.append(ScaleBatchNormalization(beta_initializer=first_logit, dtype="float32"))
-    if output == "center":
-        layers.append(CentralPixel(dtype="float32"))
+        "use_bias": False,
+    }
+    sigmas = [scale_ratio**k for k in range(len(widths) + 1)]
+    layers = [
+        [
+            GaussianDerivative(width, sigma, dtype=policy, **jet),
+            ScaleBatchNormalization(dtype=policy),
+        ]
+        for width, sigma in zip(widths, sigmas, strict=False)
+    ]
+    head = _head(classes, output, sigmas[-1], jet, logits)
+    assemble = _residual_network if residual else _cascade
+    network = assemble(layers, head, input_shape[-1], policy)
 
     images = keras.Input(input_shape, name="images")
     stack = ScaleChannels(
-        keras.Sequential(layers, name="shared_network"),
+        network,
         scales,
         pooling=None,
         sampling=sampling,
         density=density,
+        cone=cone,
+        maps="points" if output == "points" else "pixels",
         name="scale_channels",
+        dtype=policy,
     )(images)
-    logits = ScalePooling(pooling, dtype="float32", name="scale_pooling")(stack)
-    return keras.Model(images, logits, name=name)
+    if output == "points":
+        return keras.Model(images, stack, name=name)
+    pool = ScalePooling(pooling or "max", scale_dropout, dtype=logits, name="scale_pooling")
+    return keras.Model(images, pool(stack), name=name)
+
+
+def _head(
+    classes: int, output: str, sigma: float, jet: dict[str, Any], dtype: Any
+) -> list[keras.Layer]:
+    """What makes class scores of features.
+
+    Scores are normalised, jointly over the scale channels, and start out negative: a maximum over
+    channels should first say "nothing here", or channels far from the scale of the object, seldom
+    seen in training, win at other sizes.
+    """
+    first_logit = keras.initializers.Constant(_FIRST_LOGIT)
+    norm = ScaleBatchNormalization(beta_initializer=first_logit, dtype=dtype)
+    if output == "average":
+        dense = keras.layers.Dense(classes, use_bias=False, dtype=dtype)
+        return [READ_OUTS[output](dtype=dtype), dense, norm]
+    scores = [GaussianDerivative(classes, sigma, dtype=dtype, **jet), norm]
+    return [*scores, READ_OUTS[output](dtype=dtype)] if output in READ_OUTS else scores
+
+
+def _cascade(
+    layers: list[list[keras.Layer]], head: list[keras.Layer], channels: int, dtype: Any
+) -> keras.Model:
+    cascade = [part for layer in layers for part in (*layer, keras.layers.ReLU(dtype=dtype))]
+    return keras.Sequential([*cascade, *head], name="shared_network")
+
+
+def _residual_network(
+    layers: list[list[keras.Layer]], head: list[keras.Layer], channels: int, dtype: Any
+) -> keras.Model:
+    """The first layer, then blocks of two with a skip; one that is left over stands alone."""
+    inputs = keras.Input((None, None, channels), name="images")
+    first, *others = layers
+    x = keras.layers.ReLU(dtype=dtype)(_through(first, inputs))
+    while others:
+        block, others = others[:2], others[2:]
+        y = _through(block[0], x)
+        if len(block) == 2:
+            y = _through(block[1], keras.layers.ReLU(dtype=dtype)(y))
+            if x.shape[-1] != y.shape[-1]:
+                x = keras.layers.Dense(y.shape[-1], use_bias=False, dtype=dtype)(x)
+            y = keras.layers.Add(dtype=dtype)([x, y])
+        x = keras.layers.ReLU(dtype=dtype)(y)
+    return keras.Model(inputs, _through(head, x), name="shared_network")
+
+
+def _through(layers: list[keras.Layer], x: Any) -> Any:
+    for layer in layers:
+        x = layer(x)
+    return x
 
 
 def from_preset(preset: str, **overrides) -> keras.Model:

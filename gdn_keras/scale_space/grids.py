@@ -1,6 +1,13 @@
-"""Sampling grids, and the matrices that smooth from one grid onto another."""
+"""Sampling grids, and the matrices that smooth from one grid onto another.
+
+Where the size of an image is known only when a graph runs, `xp` are the array functions of that
+graph (`keras.ops`), and sizes, positions and matrices are its tensors. All else is NumPy's.
+"""
 
 from dataclasses import dataclass
+from numbers import Number
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -29,18 +36,19 @@ class Grid:
     with n columns are `Grid(n)`, at -(n-1)/2 ... (n-1)/2.
     """
 
-    size: int
+    size: Any
     step: float = 1.0
     center: float = 0.0
 
     def __post_init__(self):
-        check_integer("size", self.size)
+        if isinstance(self.size, (Number, str, np.ndarray)) or not hasattr(self.size, "dtype"):
+            check_integer("size", self.size)
         check_positive("step", self.step)
 
-    @property
-    def positions(self) -> np.ndarray:
+    def positions(self, xp: ModuleType = np) -> np.ndarray:
         """Coordinates of the points."""
-        return self.center + self.step * (np.arange(self.size) - (self.size - 1) / 2)
+        index = xp.arange(self.size, dtype="float64")
+        return self.center + self.step * (index - (self.size - 1) / 2)
 
     def padded(self, margin: int) -> "Grid":
         """The same grid with `margin` more points at either end."""
@@ -55,6 +63,8 @@ def sampling_matrix(
     truncation: float = DEFAULT_TRUNCATION,
     moments: int = 2,
     edge: float | None = None,
+    mirrored: bool = False,
+    xp: ModuleType = np,
 ) -> np.ndarray:
     """The matrix A that smooths a signal on `source` and samples the result on `target`.
 
@@ -70,7 +80,7 @@ def sampling_matrix(
     Args:
         source: Where the signal is given.
         target: Where the smoothed signal is wanted; it may reach beyond the source.
-        sigma: Standard deviation of the smoothing, in pixels (the unit of the grids).
+        sigma: Standard deviation of the smoothing, in the unit of the grids.
         boundary: What the signal is taken to be beyond the source. "symmetric": mirrored, with
             the edge sample repeated. "replicate": the edge sample. "zero": zero.
         truncation: Bound on the mass of each row that is cut off before it is normalised.
@@ -79,6 +89,9 @@ def sampling_matrix(
         edge: Where the signal ends on either side, as a distance from the source's centre; half a
             step beyond its last point by default. Where the continued signal is wanted between
             source points, it is interpolated linearly.
+        mirrored: Whether the signal is mirrored whatever `boundary` says, because it does not end
+            with the image.
+        xp: Array functions: NumPy's, or `keras.ops` where sizes are tensors.
 
     Returns:
         float64 array [target.size, source.size]; rows sum to one unless `boundary="zero"`.
@@ -89,43 +102,96 @@ def sampling_matrix(
     """
     sigma, boundary = check_sigma(sigma), check_boundary(boundary)
     check_choice("moments", moments, (2, 4))
-    position = (target.positions - source.positions[0]) / source.step
-    nearest = np.floor(position + _SNAP).astype(np.int64)
+    position = (target.positions(xp) - source.center) / source.step + (source.size - 1) / 2
+    first, rows = sampling_rows(position, sigma / source.step, truncation, moments, xp)
+    return folded_rows(first, rows, source, boundary, edge, mirrored, xp)
+
+
+def sampling_rows(
+    position: np.ndarray,
+    sigma: float,
+    truncation: float = DEFAULT_TRUNCATION,
+    moments: int = 2,
+    xp: ModuleType = np,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of `sampling_matrix` for an endless source.
+
+    Args:
+        position: Of the target points, in steps of the source.
+        sigma: In steps of the source.
+        truncation, moments, xp: As in `sampling_matrix`.
+
+    Returns:
+        The source point at which each row starts, and the rows, [positions, taps].
+    """
+    nearest = xp.floor(position + _SNAP)
     fraction = position - nearest
-    fraction[np.abs(fraction) < _SNAP] = 0.0
-    variance = (sigma / source.step) ** 2 - fraction * (1 - fraction)
-    if variance.min() < -_SNAP:
+    fraction = xp.where(xp.abs(fraction) < _SNAP, 0.0, fraction)
+    variance = sigma**2 - fraction * (1 - fraction)
+    if xp is np and variance.min() < -_SNAP:
         raise ValueError(
             "`sigma` is too small to sample between grid points: it must be at least half the "
-            f"source's step. Received: sigma={sigma} with step={source.step}"
+            f"source's step. Received: sigma={sigma:g} steps"
         )
-    radius = truncation_radius(sigma / source.step, truncation)
+    radius = truncation_radius(sigma, truncation)
     taps = np.arange(-radius, radius + 1)
-    kernel = discrete_gaussian(taps, np.maximum(variance, 0.0)[:, None])
-    kernel /= kernel.sum(axis=1, keepdims=True)
-
-    rows = np.pad(kernel * (1 - fraction)[:, None], ((0, 0), (0, 1)))
-    rows[:, 1:] += kernel * fraction[:, None]
-    first = nearest - radius
+    kernel = discrete_gaussian(taps, xp.maximum(variance, 0.0)[:, None], xp)
+    kernel = kernel / xp.sum(kernel, axis=1, keepdims=True)
+    rows = xp.pad(kernel * (1 - fraction)[:, None], ((0, 0), (0, 1)))
+    rows = rows + xp.pad(kernel * fraction[:, None], ((0, 0), (1, 0)))
     if moments == 4:
-        rows, first = _without_cumulants(rows, fraction, (sigma / source.step) ** 2), first - 2
-
-    matrix = np.zeros((target.size, source.size))
-    margin = 0.5 if edge is None else edge / source.step - (source.size - 1) / 2
-    index = first[:, None] + np.arange(rows.shape[1])
-    for column, share in _continued(index, source.size, margin, boundary):
-        np.add.at(matrix, (np.arange(target.size)[:, None], column), rows * share)
-    return matrix
+        return nearest - radius - 2, _without_cumulants(rows, fraction, sigma**2, xp)
+    return nearest - radius, rows
 
 
-def _without_cumulants(rows: np.ndarray, fraction: np.ndarray, variance: float) -> np.ndarray:
+def folded_rows(
+    first: np.ndarray,
+    rows: np.ndarray,
+    source: Grid,
+    boundary: str,
+    edge: float | None = None,
+    mirrored: bool = False,
+    xp: ModuleType = np,
+) -> np.ndarray:
+    """The matrix whose rows come from `sampling_rows`, for a source that ends.
+
+    What reaches beyond its ends is folded back by the boundary rule. Arguments as in
+    `sampling_matrix`.
+    """
+    middle = (source.size - 1) / 2
+    margin = 0.5 if edge is None else edge / source.step - middle
+    index = first[:, None] + np.arange(rows.shape[1], dtype="float64")
+    start, length = -margin, 2 * (middle + margin)
+    position = folded = start + _reflected(index - start, length, xp)
+    if boundary != "symmetric":
+        clipped = xp.clip(index, start, start + length)
+        position = xp.where(mirrored, folded, clipped)
+    if boundary == "zero":
+        outside = (xp.abs(position - index) >= _SNAP) & xp.logical_not(mirrored)
+        rows = xp.where(outside, 0.0, rows)
+    # Between source points, the signal is interpolated linearly.
+    lower = xp.floor(position + _SNAP)
+    share = xp.where(position - lower < _SNAP, 0.0, position - lower) * rows
+    columns = xp.clip(xp.concatenate([lower, lower + 1], axis=1), 0, source.size - 1)
+    return _scattered(columns, xp.concatenate([rows - share, share], axis=1), source.size, xp)
+
+
+def _reflected(distance: np.ndarray, length: float, xp: ModuleType) -> np.ndarray:
+    """Distance from the start of a stretch that is mirrored at both of its ends, over and over."""
+    distance = distance % (2 * length)
+    return xp.minimum(distance, 2 * length - distance)
+
+
+def _without_cumulants(
+    rows: np.ndarray, fraction: np.ndarray, variance: float, xp: ModuleType
+) -> np.ndarray:
     """Rows less their third and fourth cumulants, two taps longer at either end.
 
     The third and fourth central differences of a row, over 3! and 4!, have just these moments.
     """
     spread = fraction * (1 - fraction)
     third, fourth = spread * (1 - 2 * fraction), variance - 6 * spread**2
-    rows = np.pad(rows, ((0, 0), (4, 4)))
+    rows = xp.pad(rows, ((0, 0), (4, 4)))
     far_left, left, middle, right, far_right = (
         rows[:, k : rows.shape[1] - 4 + k] for k in range(5)
     )
@@ -134,20 +200,13 @@ def _without_cumulants(rows: np.ndarray, fraction: np.ndarray, variance: float) 
     return middle - third[:, None] / 6 * skewness - fourth[:, None] / 24 * kurtosis
 
 
-def _continued(index, size: int, margin: float, boundary: str):
-    """The samples 0 ... size - 1 that a signal consists of at `index`, as pairs (sample, share).
-
-    It ends at -margin and size - 1 + margin, and goes on beyond by the boundary rule.
-    """
-    start, length = -margin, size - 1 + 2 * margin
-    if boundary == "symmetric":
-        position = (index - start) % (2 * length)
-        position = start + np.minimum(position, 2 * length - position)
-    else:
-        position = np.clip(index, start, start + length)
-    inside = np.abs(position - index) < _SNAP if boundary == "zero" else np.ones(index.shape)
-    lower = np.floor(position + _SNAP).astype(np.int64)
-    share = np.where(position - lower < _SNAP, 0.0, position - lower)
-    yield np.clip(lower, 0, size - 1), (1 - share) * inside
-    if share.any():
-        yield np.clip(lower + 1, 0, size - 1), share * inside
+def _scattered(columns: np.ndarray, values: np.ndarray, size: int, xp: ModuleType) -> np.ndarray:
+    """The matrix that has `values` added up in `columns` of each row."""
+    if xp is np:
+        matrix = np.zeros((len(values), size))
+        np.add.at(matrix, (np.arange(len(values))[:, None], columns.astype(np.int64)), values)
+        return matrix
+    count, taps = xp.shape(values)
+    rows = xp.broadcast_to(xp.arange(count, dtype="int32")[:, None], (count, taps))
+    index = xp.stack([xp.reshape(rows, (-1,)), xp.reshape(xp.cast(columns, "int32"), (-1,))], -1)
+    return xp.scatter(index, xp.reshape(values, (-1,)), (count, xp.cast(size, "int32")))

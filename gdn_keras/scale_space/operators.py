@@ -1,7 +1,7 @@
 """The operator between the grids of two layers, and what it costs."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,13 @@ class LayerCost(NamedTuple):
 
     smoothing: int
     mixing: int
+
+
+class Crop(NamedTuple):
+    """The middle of an image, of this many rows and columns."""
+
+    rows: Any
+    columns: Any
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,40 +1,69 @@
 """Which grid points each layer of a scale channel needs, and the operators between them.
 
 A scale channel with initial scale sigma_0 runs layers at sigma_k = beta_k sigma_0. A plan fixes
-the grid of every layer and so the matrices that smooth from one layer's grid onto the next one's.
+the grid of every tensor of the network and so the matrices that smooth from one onto the next.
 
 *Dense* sampling is the paper to the letter: every layer on the pixels of the image.
 
 *Matched* sampling gives layer k a grid of step h_k in proportion to its own scale sigma_k, centred
 on the image. Measured in sigma_0, grids and operators are the same numbers in every scale channel:
 the channels run one and the same discrete network, and the scale enters only in the first
-operator, which lifts the image onto the channel's grid.
+operators, which lift the image onto the channel's grids.
 
-Where only the centre of the last layer is read, each layer is needed only within the reach of the
-layers above it: the *receptive cone*.
+Where only the centre is read, each tensor is needed only within the reach of the layers above it:
+the *receptive cone*.
 """
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from gdn_keras.scale_space.gaussian import DEFAULT_TRUNCATION, truncation_radius
-from gdn_keras.scale_space.grids import Grid, sampling_matrix
-from gdn_keras.scale_space.operators import Operator, factored
+from gdn_keras.scale_space.grids import Grid, folded_rows, sampling_matrix, sampling_rows
+from gdn_keras.scale_space.operators import Crop, LayerCost, Operator, factored
 
 # Mass that networks cut off their smoothing kernels. Cut off further out, dense operators have a
 # lower rank, which saves more than the longer kernels cost.
 DEFAULT_TRUNCATIONS = {"matched": DEFAULT_TRUNCATION, "dense": DEFAULT_TRUNCATION / 10}
 SAMPLINGS = tuple(DEFAULT_TRUNCATIONS)
+MAPS = ("pixels", "points")
 
 # Half-width of a matched channel's receptive cone, in standard deviations of the smoothing that
-# is still to come. Beyond it lies 5e-4 of the mass, along each axis.
-_REACH = 3.5
+# is still to come.
+DEFAULT_CONE = 3.5
 
 # Singular values of dense operators that are left out where that saves work, at most. What second
 # derivatives make of them is below the rounding errors of float32; third ones would show more.
 _NEGLIGIBLE = 1e-4
+
+_EVERYWHERE = math.inf
+
+
+@dataclass(frozen=True)
+class Node:
+    """One tensor of a network, as far as grids are concerned.
+
+    Attributes:
+        inputs: Indices of the tensors that it is computed from; the image is tensor 0.
+        sigma: beta_k, if it is computed by smoothing to sigma_k and sampling on a grid matched to
+            it. If `None`, it is computed point by point, on the coarsest of its inputs' grids.
+        margin: Radius of the stencils that are applied after smoothing.
+        read: "center" or "everywhere" for a read-out, which leaves no grid; these say where its
+            input is read.
+        neighbours: Whether the next finer and the next coarser scale channel take part.
+    """
+
+    inputs: tuple[int, ...]
+    sigma: float | None = None
+    margin: int = 0
+    read: str | None = None
+    neighbours: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,193 +71,395 @@ class Geometry:
     """What a plan depends on, the image and the scale channels apart.
 
     Attributes:
-        sigmas: beta_k = sigma_k / sigma_0 of the layers.
-        margins: Radii of their stencils, 1 (or 2 for third-order jets).
+        nodes: The network's tensors in the order of their computation, the image left out.
         sampling: "matched" or "dense".
-        center: Whether only the centre of the last layer is read.
         boundary: The boundary rule.
         truncation: Bound on the mass cut off each smoothing kernel.
         density: Grid points of a matched layer per sigma_k: h_k = sigma_k / density.
+        cone: Half-width of a matched channel's receptive cone, in standard deviations of the
+            smoothing that is still to come.
+        maps: "pixels" or "points", for a network without a read-out: whether its last tensor is
+            brought to the image's pixels.
     """
 
-    sigmas: tuple[float, ...]
-    margins: tuple[int, ...]
+    nodes: tuple[Node, ...]
     sampling: str
-    center: bool
     boundary: str
     truncation: float
     density: float
+    cone: float = DEFAULT_CONE
+    maps: str = "pixels"
+
+    @property
+    def has_maps(self) -> bool:
+        """Whether the network ends on a grid, without a read-out."""
+        return self.spacings[-1] is not None
+
+    @property
+    def spacings(self) -> tuple[float | None, ...]:
+        """beta of the grid that each tensor is on: 0 for the image's pixels, `None` for no grid."""
+        found: list[float | None] = [0.0]
+        for node in self.nodes:
+            sources = [found[i] for i in node.inputs]
+            if node.read or None in sources:
+                found.append(None)
+            else:
+                found.append(max(sources) if node.sigma is None else node.sigma)
+        return tuple(found)
+
+
+class PointGrid(NamedTuple):
+    """The points of a scale channel's last grid, in pixels, centred on the image.
+
+    Attributes:
+        scale: sigma_0 of the channel.
+        step: Distance between neighbouring points.
+        rows: Number of points along y.
+        columns: Number of points along x.
+    """
+
+    scale: float
+    step: float
+    rows: Any
+    columns: Any
 
 
 @dataclass(frozen=True)
 class Group:
-    """Scale channels that share every operator but the first, and so can share a batch.
+    """Scale channels whose tensors have equal grids, and so can share a batch.
 
     Attributes:
         scales: sigma_0 of the channels.
-        lifts: The first layer's operator, one for each channel.
-        operators: Operators of the other layers.
-        outputs: For map outputs, the operator from the last grid to the pixels, one per channel.
+        edges: For each node and each of its inputs, what brings the input to the node's grid in
+            each channel: an `Operator`, a `Crop`, or `None` where they have the same grid. The
+            inputs of a node with neighbours are the tensor itself, then that of the finer and that
+            of the coarser channel, which are `None` at the ends of the scale range.
+        outputs: For maps on pixels, the operator from the last grid to them, one per channel.
     """
 
     scales: tuple[float, ...]
-    lifts: tuple[Operator, ...]
-    operators: tuple[Operator, ...]
+    edges: tuple[tuple[tuple[Operator | Crop | None, ...], ...], ...]
     outputs: tuple[Operator, ...] | None
 
 
+class _Axis(NamedTuple):
+    """A tensor's grid along one axis, in units of sigma_0.
+
+    Attributes:
+        grid: Its points.
+        edge: Where it ends on either side: the image's edge, unless the cone ends before it.
+        cut: Whether the cone does.
+    """
+
+    grid: Grid
+    edge: Any
+    cut: Any
+
+
 def plan_channels(
-    shape: tuple[int, int], scales: Sequence[float], geometry: Geometry
+    shape: tuple[Any, Any], scales: Sequence[float], geometry: Geometry, xp: ModuleType = np
 ) -> tuple[Group, ...]:
-    """Plan all scale channels for images of the given height and width, finest channel first."""
+    """Plan all scale channels for images of the given height and width, finest channel first.
+
+    Args:
+        shape: Height and width, tensors where they are known only when a graph runs.
+        scales: sigma_0 of the channels.
+        geometry: What else the plan depends on.
+        xp: Array functions: NumPy's, or `keras.ops` where the shape consists of tensors.
+    """
+    grids = [_channel_grids(shape, scale, geometry, xp) for scale in scales]
+    if xp is np:
+        operator = _operator
+    else:
+        reach = xp.maximum(*shape) / 2 / scales[0]
+        operator = functools.partial(_operator.__wrapped__, rows=_RowTables(reach, xp), xp=xp)
+    channels = [_plan_channel(i, scales, grids, geometry, operator) for i in range(len(scales))]
+    if xp is not np:
+        return tuple(channels)
     groups: list[Group] = []
-    for scale in scales:
-        channel = _plan_channel(tuple(shape), scale, geometry)
-        if groups and _signature(groups[-1]) == _signature(channel):
-            last = groups.pop()
-            outputs = last.outputs and last.outputs + channel.outputs
-            channel = Group(
-                last.scales + channel.scales, last.lifts + channel.lifts, last.operators, outputs
-            )
+    for channel in channels:
+        if groups and _signature(groups[-1], geometry) == _signature(channel, geometry):
+            channel = _together(groups.pop(), channel)
         groups.append(channel)
     return tuple(groups)
 
 
-def _signature(group: Group) -> tuple:
-    """What channels must have in common to share a batch."""
-    lift = group.lifts[0]
-    return group.operators, len(lift.rows), len(lift.columns), lift.sigma
-
-
-def _plan_channel(shape: tuple[int, int], scale: float, geometry: Geometry) -> Group:
-    """One channel's plan; everything but the lift is measured in units of sigma_0."""
-    axes = [_axis_grids(size, scale, geometry) for size in shape]
-    images = [_Layer(Grid(size, 1 / scale), size / scale / 2) for size in shape]
-    lift = _operator(tuple(images), tuple(axis[0] for axis in axes), 0, geometry)
-    operators = tuple(
-        _operator(tuple(axis[k - 1] for axis in axes), tuple(axis[k] for axis in axes), k, geometry)
-        for k in range(1, len(geometry.sigmas))
+def point_grids(
+    shape: tuple[Any, Any], scales: Sequence[float], geometry: Geometry, xp: ModuleType = np
+) -> tuple[PointGrid, ...]:
+    """The grid that each scale channel of a network without a read-out ends on."""
+    ends = [_channel_grids(shape, scale, geometry, xp)[-1] for scale in scales]
+    return tuple(
+        PointGrid(scale, rows.grid.step * scale, rows.grid.size, columns.grid.size)
+        for scale, (rows, columns) in zip(scales, ends, strict=True)
     )
+
+
+def _together(group: Group, channel: Group) -> Group:
+    edges = tuple(
+        tuple(a + b for a, b in zip(here, there, strict=True))
+        for here, there in zip(group.edges, channel.edges, strict=True)
+    )
+    outputs = group.outputs and group.outputs + channel.outputs
+    return Group(group.scales + channel.scales, edges, outputs)
+
+
+def _signature(group: Group, geometry: Geometry) -> tuple:
+    """What channels must have in common to share a batch: all grids, and shared operators."""
+    spacings = geometry.spacings
+    found: list[Any] = []
+    for node, edges in zip(geometry.nodes, group.edges, strict=True):
+        edge = edges[0][0]
+        lifted = spacings[node.inputs[0]] == 0
+        if isinstance(edge, Operator) and lifted:
+            edge = edge.sigma, len(edge.rows), len(edge.columns)
+        found.append(edge)
+    return tuple(found)
+
+
+def _plan_channel(
+    i: int, scales: Sequence[float], grids: list, geometry: Geometry, operator: Callable
+) -> Group:
+    """One channel's plan; everything but the lift is measured in units of sigma_0."""
+    here, edges = grids[i], []
+    for n, node in enumerate(geometry.nodes, start=1):
+        sources = [here[k] for k in node.inputs]
+        if node.neighbours:
+            for j in (i - 1, i + 1):
+                beside = grids[j][node.inputs[0]] if 0 <= j < len(scales) else None
+                sources.append(beside and _in_units(beside, scales[j] / scales[i]))
+        lifted = geometry.spacings[node.inputs[0]] == 0
+        edges.append(tuple((_edge(s, here[n], node, lifted, geometry, operator),) for s in sources))
     outputs = None
-    if not geometry.center and geometry.sampling == "matched":
-        outputs = (_output_operator([axis[-1] for axis in axes], images, geometry),)
-    return Group((scale,), (lift,), operators, outputs)
+    if geometry.has_maps and geometry.maps == "pixels" and geometry.sampling == "matched":
+        outputs = (operator(here[-1], here[0], _least(here[-1]), 0, geometry, rows=None),)
+    return Group((scales[i],), tuple(edges), outputs)
 
 
-@dataclass(frozen=True)
-class _Layer:
-    """A layer's grid along one axis, and the edge of the image unless the cone ends before it."""
-
-    grid: Grid
-    edge: float | None
-
-
-def _axis_grids(size: int, scale: float, geometry: Geometry) -> list[_Layer]:
-    plan = _dense_grids if geometry.sampling == "dense" else _matched_grids
-    return plan(size, scale, geometry)
+def _in_units(axes: tuple[_Axis, _Axis], ratio: float) -> tuple[_Axis, ...]:
+    """Another channel's grid, measured in this one's sigma_0."""
+    return tuple(
+        _Axis(Grid(axis.grid.size, axis.grid.step * ratio), axis.edge * ratio, axis.cut)
+        for axis in axes
+    )
 
 
-def _dense_grids(size: int, scale: float, geometry: Geometry) -> list[_Layer]:
+def _edge(
+    source: tuple[_Axis, _Axis] | None,
+    target: tuple[_Axis, _Axis] | None,
+    node: Node,
+    lifted: bool,
+    geometry: Geometry,
+    operator: Callable,
+) -> Operator | Crop | None:
+    """What brings a node's input to its grid."""
+    if source is None or target is None:
+        return None
+    if node.sigma is not None:
+        moments = 4 if lifted and geometry.sampling == "matched" else 2
+        return operator(source, target, node.sigma, node.margin, geometry, moments)
+    if abs(source[0].grid.step / target[0].grid.step - 1) > 1e-9:
+        return operator(source, target, _least(source), 0, geometry)
+    here, there = ([axis.grid.size for axis in axes] for axes in (source, target))
+    same = all(a is b or (isinstance(a, int) and a == b) for a, b in zip(here, there, strict=True))
+    return None if same else Crop(*there)
+
+
+def _least(source: tuple[_Axis, _Axis]) -> float:
+    """The least smoothing that a position between the points of a grid takes: half a step.
+
+    It is constant over the plane and the same in every channel, so that it keeps the covariance,
+    and small beside the smoothing that made the source.
+    """
+    return source[0].grid.step / 2
+
+
+def _channel_grids(
+    shape: tuple[Any, Any], scale: float, geometry: Geometry, xp: ModuleType
+) -> list[tuple[_Axis, _Axis] | None]:
+    """Grids of all tensors, the image first, along rows and columns; `None` after a read-out."""
+    plan = _dense_axis if geometry.sampling == "dense" else _matched_axis
+    rows, columns = (plan(size, scale, geometry, xp) for size in shape)
+    return [None if r is None else (r, c) for r, c in zip(rows, columns, strict=True)]
+
+
+def _dense_axis(size: Any, scale: float, geometry: Geometry, xp: ModuleType) -> list[_Axis | None]:
     """The image's pixels, within the exact reach of the truncated kernels above."""
-    # The centre of an even image is the mean of its two central pixels.
-    needed = 2 - size % 2 if geometry.center else size
-    layers = []
-    for sigma, margin in zip(reversed(geometry.sigmas), reversed(geometry.margins), strict=True):
-        edge = size / scale / 2 if needed == size else None
-        layers.append(_Layer(Grid(needed, 1 / scale), edge))
-        reach = margin + truncation_radius(sigma * scale, geometry.truncation)
-        needed = min(size, needed + 2 * reach)
-    return layers[::-1]
+    needed = [0] * (len(geometry.nodes) + 1)
+    needed[-1] = size
+    for node, own in zip(reversed(geometry.nodes), range(len(needed) - 1, 0, -1), strict=True):
+        reach = 0
+        if node.sigma is not None:
+            reach = node.margin + truncation_radius(node.sigma * scale, geometry.truncation)
+        # The centre of an even image is the mean of its two central pixels.
+        wanted = {"center": 2 - size % 2, "everywhere": size}.get(node.read, needed[own])
+        wanted = size if node.neighbours else wanted + 2 * reach
+        for k in node.inputs:
+            needed[k] = xp.minimum(size, xp.maximum(needed[k], wanted))
+    axes: list[_Axis | None] = []
+    for count, spacing in zip(needed, geometry.spacings, strict=True):
+        count = size if spacing == 0 else int(count) if xp is np else count
+        axis = _Axis(Grid(count, 1 / scale), count / scale / 2, count != size)
+        axes.append(None if spacing is None else axis)
+    return axes
 
 
-def _matched_grids(size: int, scale: float, geometry: Geometry) -> list[_Layer]:
+def _matched_axis(
+    size: Any, scale: float, geometry: Geometry, xp: ModuleType
+) -> list[_Axis | None]:
     """An odd number of points about the image's centre, as far as the image or the cone goes."""
-    layers = []
-    edge = size / scale / 2
-    for k in range(len(geometry.sigmas)):
-        step = geometry.sigmas[k] / geometry.density
-        # The last point lies inside the image, at most a step from its edge.
-        to_edge = max(0, math.ceil(edge / step - 1 - 1e-6))
-        half = min(to_edge, _cone_radius(k, step, geometry)) if geometry.center else to_edge
-        layers.append(_Layer(Grid(2 * half + 1, step), edge if half == to_edge else None))
-    return layers
+    image = _Axis(Grid(size, 1 / scale), size / scale / 2, False)
+    known: dict[tuple, _Axis] = {}
+    axes: list[_Axis | None] = []
+    for reach, spacing in zip(_reaches(geometry), geometry.spacings, strict=True):
+        if spacing is not None and spacing > 0:
+            key = reach, spacing
+            if key not in known:  # tensors of equal grids share one object
+                known[key] = _matched_grid(image.edge, reach, spacing, geometry, xp)
+            axes.append(known[key])
+        else:
+            axes.append(image if spacing == 0 else None)
+    return axes
 
 
-def _cone_radius(k: int, step: float, geometry: Geometry) -> int:
-    """Grid points of layer k on each side of the centre that the layers above still see."""
-    variance = sum(sigma**2 for sigma in geometry.sigmas[k + 1 :])
-    return math.ceil(_REACH * math.sqrt(variance) / step)
+def _matched_grid(
+    image_edge: Any, reach: float, spacing: float, geometry: Geometry, xp: ModuleType
+) -> _Axis:
+    step = spacing / geometry.density
+    # The last point lies inside the image, at most a step from its edge.
+    to_edge = xp.maximum(0.0, xp.ceil(image_edge / step - 1 - 1e-6))
+    if reach == _EVERYWHERE:
+        half, edge, cut = to_edge, image_edge, False
+    else:
+        half = xp.minimum(to_edge, math.ceil(geometry.cone * reach / step))
+        cut = half < to_edge
+        edge = xp.where(cut, (half + 0.5) * step, image_edge)
+    if xp is np:  # Python's numbers, which can be compared and hashed
+        half, edge, cut = int(half), float(edge), bool(cut)
+    return _Axis(Grid(2 * half + 1, step), edge, cut)
 
 
-@lru_cache(maxsize=512)
+def _reaches(geometry: Geometry) -> list[float]:
+    """Standard deviation of all smoothing between each tensor and the centre, in sigma_0."""
+    variance = [0.0] * (len(geometry.nodes) + 1)
+    variance[-1] = _EVERYWHERE
+    spacings = geometry.spacings
+    for node, own in zip(reversed(geometry.nodes), range(len(variance) - 1, 0, -1), strict=True):
+        wanted = {"center": 0.0, "everywhere": _EVERYWHERE}.get(node.read, variance[own])
+        for k in node.inputs:
+            added = 0.0
+            if node.sigma is not None:
+                added = node.sigma**2
+            elif spacings[k] != spacings[own] and spacings[own] is not None:
+                added = (spacings[k] / geometry.density / 2) ** 2
+            variance[k] = max(variance[k], wanted + added)
+            if node.neighbours:
+                variance[k] = _EVERYWHERE
+    return [math.sqrt(v) for v in variance]
+
+
+class _RowTables:
+    """Rows of operators whose grids are unknown, computed once for all channels and both axes.
+
+    Matched grids have a point in the middle of the image. From there, the positions of one grid
+    in steps of another are the same numbers in every channel; only how far they go differs.
+    """
+
+    def __init__(self, reach: Any, xp: ModuleType):
+        self._reach = reach  # of the finest channel, in sigma_0
+        self._xp = xp
+        self._tables: dict[tuple, tuple] = {}
+
+    def __call__(
+        self, source: Grid, target: Grid, sigma: float, truncation: float, moments: int
+    ) -> tuple[Any, Any]:
+        xp = self._xp
+        middle = (source.size - 1) / 2
+        if moments == 4:  # the source is the image, whose middle may lie between pixels
+            position = target.positions(xp) / source.step + middle
+            return sampling_rows(position, sigma / source.step, truncation, moments, xp)
+        key = (source.step, target.step, sigma)
+        if key not in self._tables:
+            half = xp.ceil(self._reach / target.step) + 3  # margins included
+            position = xp.arange(-half, half + 1, dtype="float64") * (target.step / source.step)
+            rows = sampling_rows(position, sigma / source.step, truncation, 2, xp)
+            self._tables[key] = (half, *rows)
+        half, first, rows = self._tables[key]
+        start = xp.cast(half - (target.size - 1) / 2, "int32")
+        cut = slice(start, start + xp.cast(target.size, "int32"))
+        return first[cut] + middle, rows[cut]
+
+
+@lru_cache(maxsize=1024)
 def _operator(
-    source: tuple[_Layer, ...], target: tuple[_Layer, ...], k: int, geometry: Geometry
+    source: tuple[_Axis, _Axis],
+    target: tuple[_Axis, _Axis],
+    sigma: float,
+    margin: int,
+    geometry: Geometry,
+    moments: int = 2,
+    rows: Callable | None = None,
+    xp: ModuleType = np,
 ) -> Operator:
-    """The operator of layer k; cached, so that channels with equal grids share one object.
+    """Smoothing between two grids; cached, so that channels with equal grids share one object.
 
     The lift is where scale channels could differ: the finer one is, the more the third and fourth
     moments of T do. So they are set right there.
     """
-    lifted = k == 0 and geometry.sampling == "matched"
     matrices = []
     for here, there in zip(source, target, strict=True):
-        matrices.append(
-            sampling_matrix(
-                here.grid,
-                there.grid.padded(geometry.margins[k]),
-                geometry.sigmas[k],
-                # A cone's end is no edge of the image: nothing is known to be zero beyond it.
-                "symmetric" if here.edge is None else geometry.boundary,
-                geometry.truncation,
-                moments=4 if lifted else 2,
-                edge=here.edge,
-            )
-        )
+        grid = there.grid.padded(margin)
+        # A cone's end is no edge of the image: nothing is known to be zero beyond it.
+        ends = geometry.boundary, here.edge, here.cut, xp
+        if rows is None or geometry.sampling == "dense":
+            arguments = here.grid, grid, sigma, geometry.boundary, geometry.truncation, moments
+            matrices.append(sampling_matrix(*arguments, *ends[1:]))
+        else:
+            found = rows(here.grid, grid, sigma, geometry.truncation, moments)
+            matrices.append(folded_rows(*found, here.grid, *ends))
     factors = None
-    if geometry.sampling == "dense" and geometry.margins[k] == 1:
+    if xp is np and geometry.sampling == "dense" and margin == 1:
         tolerance = min(_NEGLIGIBLE, geometry.truncation)
         factors = tuple(factored(matrix, tolerance) for matrix in matrices)
-    return Operator(*matrices, geometry.sigmas[k] / target[0].grid.step, factors)
+    return Operator(*matrices, sigma / target[0].grid.step, factors)
 
 
-def _output_operator(layers: list[_Layer], images: list[_Layer], geometry: Geometry) -> Operator:
-    """From the last layer's grid to the pixels, with the least smoothing that any position takes.
+def layer_costs(
+    groups: Sequence[Group], geometry: Geometry, features: Sequence[int]
+) -> tuple[LayerCost, ...]:
+    """What each tensor costs for one image, forward: matrix products and convolutions.
 
-    Half a step is constant over the plane and the same in every channel, so that it keeps the
-    covariance, and small beside the smoothing of the last layer.
-    """
-    matrices = [
-        sampling_matrix(
-            layer.grid,
-            image.grid,
-            layer.grid.step / 2,
-            geometry.boundary,
-            geometry.truncation,
-            edge=layer.edge,
-        )
-        for layer, image in zip(layers, images, strict=True)
-    ]
-    return Operator(*matrices, sigma=0.5)
-
-
-def multiply_adds(
-    groups: Sequence[Group], widths: Sequence[int], input_channels: int, margins: Sequence[int]
-) -> int:
-    """Multiply-adds that a plan needs for one image, forward: matrix products and convolutions.
-
-    Bringing maps back to the image's pixels, for networks without a centre, is not counted.
+    Layers that act on each point alone, and bringing maps back to pixels, are not counted.
 
     Args:
         groups: From `plan_channels`.
-        widths: Feature channels of the layers, the last one included.
-        input_channels: Feature channels of the image.
-        margins: Radii of the layers' stencils.
+        geometry: What they were planned for.
+        features: Feature channels of all tensors, the image first.
     """
-    total = 0
-    for group in groups:
-        for lift in group.lifts:
-            c_in = input_channels
-            for k, operator in enumerate((lift, *group.operators)):
-                total += sum(operator.cost(c_in, widths[k], margins[k]))
-                c_in = widths[k]
-    return total
+    costs = []
+    for n, node in enumerate(geometry.nodes):
+        c_out = 0 if node.sigma is None else features[n + 1]
+        found = [
+            edge.cost(features[k], c_out, node.margin)
+            for group in groups
+            for k, edges in zip(node.inputs * 3, group.edges[n], strict=False)
+            for edge in edges
+            if isinstance(edge, Operator)
+        ]
+        costs.append(LayerCost(*(sum(part) for part in zip((0, 0), *found, strict=True))))
+    return tuple(costs)
+
+
+def multiply_adds(groups: Sequence[Group], geometry: Geometry, features: Sequence[int]) -> int:
+    """Multiply-adds that a plan needs for one image, forward: the sum of `layer_costs`."""
+    return sum(sum(cost) for cost in layer_costs(groups, geometry, features))
+
+
+def cascade(
+    sigmas: Sequence[float], margins: Sequence[int] | None = None, read: str | None = "center"
+) -> tuple[Node, ...]:
+    """The nodes of layers one after the other, at the given beta_k, with a read-out at the end."""
+    margins = [1] * len(sigmas) if margins is None else margins
+    layers = zip(range(len(sigmas)), sigmas, margins, strict=True)
+    nodes = [Node((k,), sigma, margin) for k, sigma, margin in layers]
+    return tuple([*nodes, Node((len(nodes),), read=read)] if read else nodes)

@@ -3,17 +3,14 @@
 import itertools
 import math
 from collections.abc import Sequence
-from numbers import Integral
+from numbers import Integral, Real
 
 BOUNDARIES = ("symmetric", "replicate", "zero")
 MAX_ORDER = 3
 
 
 def _is_real(value) -> bool:
-    try:
-        return not isinstance(value, (str, bytes)) and math.isfinite(value)
-    except (TypeError, ValueError):
-        return False
+    return isinstance(value, Real) and math.isfinite(value)
 
 
 def check_positive(name: str, value: float) -> float:

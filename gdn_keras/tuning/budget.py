@@ -7,7 +7,13 @@ from typing import NamedTuple
 
 from gdn_keras.experiments.settings import Settings
 from gdn_keras.experiments.training import CLASSES
-from gdn_keras.scale_space import DEFAULT_TRUNCATIONS, Geometry, multiply_adds, plan_channels
+from gdn_keras.scale_space import (
+    DEFAULT_TRUNCATIONS,
+    Geometry,
+    cascade,
+    multiply_adds,
+    plan_channels,
+)
 from gdn_keras.scale_space.validation import check_positive
 from gdn_keras.tuning.space import Candidate
 
@@ -64,26 +70,25 @@ def network_cost(candidate: Candidate, settings: Settings) -> Cost:
     """What a candidate costs with all scale channels, without making the network."""
     widths = (*candidate.widths, CLASSES)
     pairs = sum(c_in * c_out for c_in, c_out in itertools.pairwise((1, *widths)))
-    margins = (1,) * len(widths)
-    plan = _plan(margins, candidate.scale_ratio, settings.frame, settings.scales, settings.sampling)
     return Cost(
         # Five derivatives for each pair of channels, two numbers for each normalised output.
         parameters=5 * pairs + 2 * sum(widths),
         paper_parameters=6 * pairs,
-        multiply_adds=multiply_adds(plan, widths, 1, margins),
+        multiply_adds=_multiply_adds(
+            widths, candidate.scale_ratio, settings.frame, settings.scales, settings.sampling
+        ),
     )
 
 
 @functools.lru_cache(maxsize=256)
-def _plan(margins, scale_ratio, frame, scales, sampling):
-    """The plan of `gaussian_derivative_network`, without the network."""
+def _multiply_adds(widths, scale_ratio, frame, scales, sampling) -> int:
+    """Those of `gaussian_derivative_network`, without the network."""
     geometry = Geometry(
-        sigmas=tuple(scale_ratio**k for k in range(len(margins))),
-        margins=margins,
+        nodes=cascade([scale_ratio**k for k in range(len(widths))]),
         sampling=sampling,
-        center=True,
         boundary="symmetric",
         truncation=DEFAULT_TRUNCATIONS[sampling],
         density=1.0,
     )
-    return plan_channels((frame, frame), scales, geometry)
+    plan = plan_channels((frame, frame), scales, geometry)
+    return multiply_adds(plan, geometry, (1, *widths, widths[-1]))

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from contest.arithmetic import layer_costs, needed_multiply_adds
+from contest.arithmetic import needed_multiply_adds
 from contest.literal_keras import LiteralNetwork
 
 from gdn_keras.models import gaussian_derivative_network, scale_channels_of
-from gdn_keras.scale_space import multiply_adds
+from gdn_keras.scale_space import layer_costs, multiply_adds
 
 WIDTHS, SCALES, SIDE = (4, 5, 3), (0.7, 1.0, 1.4), 30
 
@@ -58,9 +58,9 @@ def test_literal_torch_is_the_dense_network():
 @pytest.mark.parametrize("sampling", ["matched", "dense"])
 def test_costs_of_layers_add_up(sampling):
     channels = scale_channels_of(make_dense(sampling)[0])
-    plan, margins = channels.plan((SIDE, SIDE)), channels.geometry.margins
-    forward = needed_multiply_adds(plan, WIDTHS, 1, margins, "forward")
-    assert forward == multiply_adds(plan, WIDTHS, 1, margins)
-    training = needed_multiply_adds(plan, WIDTHS, 1, margins, "training")
-    first = layer_costs(plan, WIDTHS, 1, margins)[0]
-    assert 2 * forward - first.smoothing < training < 3 * forward
+    features = channels.program.features(1)
+    planned = channels.plan((SIDE, SIDE)), channels.geometry, features
+    forward = needed_multiply_adds(channels, (SIDE, SIDE, 1), "forward")
+    assert forward == multiply_adds(*planned)
+    training = needed_multiply_adds(channels, (SIDE, SIDE, 1), "training")
+    assert 2 * forward - layer_costs(*planned)[0].smoothing < training < 3 * forward

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from gdn_keras import models
+from gdn_keras import layers, models
 from gdn_keras.experiments.covariance import blob_images, covariance_error, invariance_error
 from gdn_keras.layers import GaussianDerivative, ScaleBatchNormalization
 
@@ -11,11 +11,11 @@ ROOT2 = 2**0.5
 
 
 def calibrated(shape=(112, 112, 1), scales=tuple(2 ** (i / 2) for i in range(-1, 6)), **kwargs):
-    """The six-layer `default` network: random weights, statistics of a batch of images."""
+    """A six-layer network, `default` if not told: random weights, statistics of a batch."""
     keras.utils.set_random_seed(0)
     rng = np.random.default_rng(0)
     model = models.from_preset("default", input_shape=shape, scales=scales, **kwargs)
-    for layer in models.scale_channels_of(model).network.layers:
+    for layer in models.scale_channels_of(model).program.layers:
         if isinstance(layer, ScaleBatchNormalization):
             layer.gamma.assign(1 + 0.2 * rng.normal(size=layer.gamma.shape))
             layer.beta.assign(0.3 * rng.normal(size=layer.beta.shape))
@@ -39,6 +39,61 @@ def test_pooled_output_is_invariant(factor):
     errors = invariance_error(calibrated(), factor)
     assert errors.inside.mean() > 0.2
     assert errors.errors[errors.inside].max() < 0.01
+
+
+@pytest.mark.parametrize("factor", [ROOT2, 2.0])
+def test_residual_networks_are_covariant(factor):
+    errors = covariance_error(calibrated(residual=True), factor)
+    assert errors.layers.shape == (6, len(errors.scales))
+    assert errors.scales[0] == pytest.approx(1 / ROOT2)
+    assert errors.output.max() < 0.01
+
+
+@pytest.mark.parametrize("output", ["anywhere", "average"])
+@pytest.mark.parametrize("side, factor, residual", [(140, ROOT2, False), (112, 2.0, True)])
+def test_read_outs_on_the_channels_own_grids_are_invariant(output, side, factor, residual):
+    """Objects well inside the frame, whose rescaled side is a whole number of pixels."""
+    scales = tuple(2 ** (i / 2) for i in range(-1, 7))
+    model = calibrated((side, side, 1), scales, output=output, residual=residual)
+    errors = invariance_error(model, factor)
+    assert errors.inside.mean() > 0.2
+    assert errors.errors[errors.inside].max() < 0.01
+
+
+def test_interacting_channels_are_covariant_away_from_the_ends():
+    keras.utils.set_random_seed(0)
+    scales = tuple(2 ** (i / 2) for i in range(-1, 6))
+    parts = [
+        layers.GaussianDerivative(8, 1.0),
+        ScaleBatchNormalization(),
+        keras.layers.ReLU(),
+        layers.ScaleInteraction(keras.initializers.RandomNormal(stddev=0.2)),
+        layers.GaussianDerivative(6, 1.25),
+        layers.CentralPixel(),
+    ]
+    images = keras.Input((112, 112, 1))
+    stack = layers.ScaleChannels(keras.Sequential(parts), scales, pooling=None)(images)
+    model = keras.Model(images, stack)
+    errors = covariance_error(model, ROOT2)
+    away = errors.output[1:-1]
+    # The first channel lacks its finer neighbour, the last one its coarser.
+    assert away.max() < 0.01 and errors.output[[0, -1]].min() > 5 * away.max()
+
+
+def test_networks_with_maps_and_points_have_covariance_but_no_invariance():
+    small = {"widths": (4,), "scales": (1.0, 2.0), "input_shape": (48, 48, 3)}
+    for output in ("map", "points"):
+        model = models.gaussian_derivative_network(**small, output=output)
+        assert covariance_error(model, 2.0).layers.shape == (2, 1)
+        with pytest.raises(ValueError, match="one answer for an image"):
+            invariance_error(model, 2.0)
+
+
+def test_a_network_without_a_response_has_no_relative_error():
+    model = models.gaussian_derivative_network((32, 32, 1), (4,), scales=(1.0, 2.0))
+    model.set_weights([0 * w for w in model.get_weights()])
+    with pytest.raises(ValueError, match=r"Layer 1 of `model` responds to nothing"):
+        covariance_error(model, 2.0)
 
 
 def test_dense_channels_are_covariant_at_coarse_scales_only():

@@ -10,7 +10,7 @@ from gdn_keras.experiments import (
     selection_slope,
 )
 from gdn_keras.experiments.selection import shortest_interval
-from gdn_keras.models import channel_model, gaussian_derivative_network
+from gdn_keras.models import channel_model, gaussian_derivative_network, scale_channels_of
 
 SCALES = (0.75, 1.5, 3.0)
 
@@ -74,3 +74,22 @@ def test_a_model_without_scale_channels(images):
     inputs = keras.Input((56, 56, 1))
     with pytest.raises(ValueError, match="ScaleChannels"):
         scale_selection(keras.Model(inputs, keras.layers.Flatten()(inputs)), images)
+
+
+@pytest.mark.parametrize("output", ["anywhere", "average", "map", "points"])
+def test_one_scale_for_each_image_whatever_is_read(output, images, recwarn):
+    network = gaussian_derivative_network((56, 56, 1), widths=(4,), scales=SCALES, output=output)
+    selected = scale_selection(network, images)
+    assert selected.shape == (40,) and set(selected) <= set(np.float32(SCALES)) | set(SCALES)
+    stack = channel_model(network).predict(images.astype("float32"), verbose=0)
+    if output == "points":
+        best = stack.max(axis=2).argmax(axis=1)
+        ends = np.cumsum(
+            [g.rows * g.columns for g in scale_channels_of(network).point_grids((56, 56))]
+        )
+        expected = np.searchsorted(ends, best, side="right")
+    else:
+        expected = stack.reshape(40, 3, -1).max(axis=2).argmax(axis=1)
+    np.testing.assert_allclose(selected, np.asarray(SCALES)[expected], rtol=1e-6)
+    channel_model(network)(images[:2].astype("float32"))
+    assert not [w for w in recwarn if "structure" in str(w.message)]

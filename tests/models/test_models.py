@@ -93,6 +93,91 @@ def test_map_output(sampling):
     assert model.predict(images((24, 24, 1)), verbose=0).shape == (3, 24, 24, 3)
 
 
+@pytest.mark.parametrize(
+    "output, shape",
+    [
+        ("center", (3,)),
+        ("anywhere", (3,)),
+        ("average", (3,)),
+        ("map", (24, 24, 3)),
+        ("points", None),
+    ],
+)
+@pytest.mark.parametrize("residual", [False, True])
+def test_outputs(tmp_path, output, shape, residual):
+    options = {**SMALL, "widths": (4, 6, 5), "zero_order": True, "order": 3, "residual": residual}
+    model = models.gaussian_derivative_network(**options, output=output)
+    channels = models.scale_channels_of(model)
+    shape = (len(channels.points((24, 24))), 3) if shape is None else shape
+    assert model.output_shape == (None, *shape)
+    x = images((24, 24, 1))
+    expected = model.predict(x, verbose=0)
+    assert expected.shape == (3, *shape)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded.predict(x, verbose=0), expected, atol=1e-6)
+    model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
+    target = np.zeros((3, *shape), "float32")
+    losses = model.fit(x, target, epochs=3, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+
+
+def test_options_change_the_network_as_they_say():
+    model = models.gaussian_derivative_network(**SMALL, zero_order=True, order=3, scale_dropout=0.3)
+    first = models.scale_channels_of(model).network.layers[0]
+    assert first.kernel.shape[0] == 10
+    assert model.layers[-1].dropout == 0.3
+    double = models.gaussian_derivative_network(**SMALL, dtype="float64")
+    assert double(images((24, 24, 1))).dtype == "float64"
+    half = models.gaussian_derivative_network(**SMALL, dtype="mixed_bfloat16")
+    assert half(images((24, 24, 1))).dtype == "float32"
+    assert models.scale_channels_of(half).network.layers[0].compute_dtype == "bfloat16"
+    with pytest.raises(ValueError, match=r"are not pooled. Received: pooling='max'"):
+        models.gaussian_derivative_network(**SMALL, output="points", pooling="max")
+
+
+def test_skips_are_sampled_onto_the_coarser_grid():
+    model = models.gaussian_derivative_network(
+        **{**SMALL, "widths": (4, 6, 6, 6, 6)}, residual=True
+    )
+    network = models.scale_channels_of(model).network
+    assert sum(isinstance(layer, keras.layers.Add) for layer in network.layers) == 2
+    # Only where the widths differ does the skip need weights.
+    assert sum(isinstance(layer, keras.layers.Dense) for layer in network.layers) == 1
+
+
+@pytest.mark.parametrize("residual", [False, True])
+def test_retarget_to_another_read_out(residual):
+    options = {**SMALL, "widths": (4, 4, 4), "residual": residual}
+    center = models.gaussian_derivative_network(**options)
+    x = images((24, 24, 1))
+    points = models.retarget(center, output="points")
+    channels = models.scale_channels_of(points)
+    scores = points.predict(x, verbose=0)
+    # The highest score of any point is what "anywhere" gives, in the same channels.
+    anywhere = models.retarget(center, output="anywhere").predict(x, verbose=0)
+    np.testing.assert_allclose(scores.max(axis=1), anywhere, atol=1e-5)
+    average = models.channel_model(models.retarget(center, output="average"))
+    first = channels.point_grids((24, 24))[0]
+    mean = scores[:, : first.rows * first.columns].mean(axis=1)
+    np.testing.assert_allclose(average.predict(x, verbose=0)[:, 0], mean, atol=1e-5)
+    assert models.retarget(points, output="map").output_shape == (None, 24, 24, 3)
+    back = models.retarget(points, output="center")
+    np.testing.assert_allclose(back.predict(x, verbose=0), center.predict(x, verbose=0), atol=1e-5)
+    with pytest.raises(ValueError, match=r"`output` must be one of.*Received: output='corner'"):
+        models.retarget(center, output="corner")
+
+
+def test_retarget_to_images_of_any_size():
+    model = models.gaussian_derivative_network(**SMALL)
+    free = models.retarget(model, input_shape=(None, None, 1))
+    for shape in ((24, 24, 1), (40, 31, 1)):
+        x = images(shape)
+        expected = models.retarget(model, input_shape=shape).predict(x, verbose=0)
+        np.testing.assert_allclose(free(x), expected, atol=1e-5)
+        np.testing.assert_allclose(free.predict(x, verbose=0), expected, atol=1e-5)
+
+
 def test_colour_images_of_any_shape():
     model = models.gaussian_derivative_network(**{**SMALL, "input_shape": (17, 30, 3)})
     assert model.predict(images((17, 30, 3)), verbose=0).shape == (3, 3)

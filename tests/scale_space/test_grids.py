@@ -16,13 +16,13 @@ def test_rows_have_the_asked_mean_and_variance(moments, position, sigma_steps, s
     target = Grid(1, 1.0, center=position)
     sigma = sigma_steps * step
     (row,) = sampling_matrix(source, target, sigma, truncation=1e-15, moments=moments)
-    mean = row @ source.positions
-    variance = row @ (source.positions - mean) ** 2
+    mean = row @ source.positions()
+    variance = row @ (source.positions() - mean) ** 2
     assert row.sum() == pytest.approx(1, abs=1e-12)
     assert mean == pytest.approx(position, abs=1e-9)
     assert variance == pytest.approx(sigma**2, abs=1e-9)
     if moments == 4:
-        third, fourth = (row @ (source.positions - mean) ** k for k in (3, 4))
+        third, fourth = (row @ (source.positions() - mean) ** k for k in (3, 4))
         assert third == pytest.approx(0, abs=1e-8 * max(1, step**3))
         assert fourth == pytest.approx(3 * sigma**4, rel=1e-6)
 
@@ -69,10 +69,10 @@ def test_sampling_between_pixels_follows_a_smooth_function():
     a, sigma = 6.0, 2.0
     source, target = Grid(101), Grid(31, 0.77)
     smoothed = sampling_matrix(source, target, sigma, truncation=1e-9) @ np.exp(
-        -(source.positions**2) / (2 * a**2)
+        -(source.positions() ** 2) / (2 * a**2)
     )
     b = np.hypot(a, sigma)
-    expected = a / b * np.exp(-(target.positions**2) / (2 * b**2))
+    expected = a / b * np.exp(-(target.positions() ** 2) / (2 * b**2))
     np.testing.assert_allclose(smoothed, expected, atol=2e-3)
 
 
@@ -80,9 +80,9 @@ def test_four_moments_follow_it_more_closely():
     """What is left is of fifth and sixth order: it falls with the width of the blob."""
     a, sigma = 4.0, 0.75
     source, target = Grid(41), Grid(21, 0.77)
-    signal = np.exp(-(source.positions**2) / (2 * a**2))
+    signal = np.exp(-(source.positions() ** 2) / (2 * a**2))
     b = np.hypot(a, sigma)
-    expected = a / b * np.exp(-(target.positions**2) / (2 * b**2))
+    expected = a / b * np.exp(-(target.positions() ** 2) / (2 * b**2))
     two, four = (
         np.abs(
             sampling_matrix(source, target, sigma, truncation=1e-9, moments=m) @ signal - expected

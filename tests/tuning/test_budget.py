@@ -22,7 +22,8 @@ def test_costs_are_those_of_the_network(widths, ratio, sampling):
     counts, channels = parameter_counts(model), scale_channels_of(model)
     assert (cost.parameters, cost.paper_parameters) == (counts["trainable"], counts["paper"])
     plan = channels.plan((57, 57))
-    assert cost.multiply_adds == multiply_adds(plan, (*widths, 10), 1, channels.geometry.margins)
+    features = channels.program.features(1)
+    assert cost.multiply_adds == multiply_adds(plan, channels.geometry, features)
 
 
 def test_the_papers_networks_by_default():

@@ -1,0 +1,120 @@
+"""What a tensor is in all scale channels at once, and how it gets from grid to grid."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from keras import ops
+
+from gdn_keras.layers._resampling import sample_at_once, sample_transposed, swap_axes
+from gdn_keras.scale_space import Crop, Operator
+
+# For each group of channels, for each input of a step, the edge of each channel.
+Edges = Sequence[Sequence[Sequence[Operator | Crop | None]]]
+
+# Entries of an operator's two matrices multiplied out, up to which one product is faster than two.
+_SMALL = 4096
+
+
+@dataclass(frozen=True)
+class Channels:
+    """A tensor of the network, in all scale channels.
+
+    Attributes:
+        tensors: One for each group of channels that have equal grids, [batch x channels, ...], the
+            channels of an image next to one another. Devices that have shared out the images then
+            keep their own. Before the image is lifted, the one tensor that all channels share.
+        counts: Number of channels in each group.
+        lifted: Whether channels have tensors of their own.
+        swapped: Whether rows and columns are swapped, as sampling leaves them.
+    """
+
+    tensors: tuple[Any, ...]
+    counts: tuple[int, ...]
+    lifted: bool = True
+    swapped: bool = False
+
+    def map(self, function: Callable[[Any], Any]) -> "Channels":
+        """Apply a function to the tensors."""
+        return replace(self, tensors=tuple(function(x) for x in self.tensors))
+
+    def of_group(self, group: int) -> Any:
+        """The tensor that a group reads."""
+        return self.tensors[group if self.lifted else 0]
+
+    def sampled(self, group: int, edges: Sequence[Operator | Crop | None]) -> Any:
+        """The tensor of a group on other grids, given the edge of each of its channels.
+
+        Operators swap rows and columns.
+        """
+        x = self.of_group(group)
+        if self.lifted and all(edge is edges[0] for edge in edges):
+            return applied(x, edges[0], self.swapped)
+        parts = unjoined(x, self.counts[group]) if self.lifted else None
+        return joined(
+            [
+                applied(x if parts is None else parts[:, i], edge, self.swapped)
+                for i, edge in enumerate(edges)
+            ]
+        )
+
+    def in_order(self) -> "Channels":
+        """Rows and columns the right way round."""
+        return replace(self.map(swap_axes), swapped=False) if self.swapped else self
+
+
+def aligned(inputs: Sequence[Channels], edges: Edges) -> list[Channels]:
+    """What a step is called on, on its grid and the same way round."""
+    result = []
+    for k, channels in enumerate(inputs):
+        found = [group[k] for group in edges]
+        if channels.lifted and any(edge is not None for group in found for edge in group):
+            tensors = tuple(channels.sampled(g, edge) for g, edge in enumerate(found))
+            swaps = isinstance(found[0][0], Operator)
+            channels = replace(channels, tensors=tensors, swapped=channels.swapped != swaps)
+        result.append(channels)
+    if len({channels.swapped for channels in result}) > 1:
+        result = [channels.in_order() for channels in result]
+    return result
+
+
+def joined(tensors: Sequence[Any]) -> Any:
+    """Channels of equal grids as one batch, all channels of an image next to one another."""
+    if len(tensors) == 1:
+        return tensors[0]
+    return _reshaped(ops.stack(tensors, axis=1), (-1,), 2)
+
+
+def unjoined(x: Any, count: int) -> Any:
+    """[batch, channels, ...] from such a batch."""
+    return _reshaped(x, (-1, count), 1)
+
+
+def _reshaped(x: Any, start: tuple[int, ...], kept: int) -> Any:
+    """`x` with its axes from `kept` on as they are, and `start` in place of those before."""
+    shape = ops.shape(x)
+    known = tuple(x.shape)
+    return ops.reshape(x, (*start, *(known[i] or shape[i] for i in range(kept, len(known)))))
+
+
+def applied(x: Any, edge: Operator | Crop | None, swapped: bool) -> Any:
+    """A tensor on another grid. Operators swap rows and columns, which may be `swapped` already."""
+    if edge is None:
+        return x
+    if isinstance(edge, Crop):
+        return _middle(x, edge[::-1] if swapped else edge)
+    matrices = edge.rows, edge.columns
+    # Rounded apart, the entries of the product no longer are one, and stencils times sigma^2 make
+    # much of that where sigma is many steps of the grid.
+    sizes = [m.shape[0] * m.shape[1] if None not in tuple(m.shape) else _SMALL for m in matrices]
+    small = sizes[0] * sizes[1] <= _SMALL and edge.sigma <= 2
+    sample = sample_at_once if small else sample_transposed
+    return sample(x, *(matrices[::-1] if swapped else matrices))
+
+
+def _middle(x: Any, sizes: Sequence[Any]) -> Any:
+    for axis, size in enumerate(sizes, start=1):
+        size = size if isinstance(size, int) else ops.cast(size, "int32")
+        start = (ops.shape(x)[axis] - size) // 2
+        x = x[(slice(None),) * axis + (slice(start, start + size),)]
+    return x
