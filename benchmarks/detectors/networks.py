@@ -5,10 +5,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from gdn_keras.detection import PointGrid
 from gdn_keras.detection.settings import DetectorSettings
 from gdn_keras.detection.training import CLASSES
 from gdn_keras.layers import ScaleBatchNormalization
+from gdn_keras.scale_space import PointGrid
 
 STRIDE = 4  # pixels of a level from point to point
 _POOLED = (0, 2)  # layers followed by 2×2 pooling

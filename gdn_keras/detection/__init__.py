@@ -5,13 +5,11 @@ from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
 from gdn_keras.detection.evaluation import SizeResult, evaluate_detector
 from gdn_keras.detection.export import export_detector
-from gdn_keras.detection.grids import PointGrid
 from gdn_keras.detection.preprocessing import SoftThreshold
 
 __all__ = [
     "AveragePrecision",
     "Detector",
-    "PointGrid",
     "SizeResult",
     "SoftThreshold",
     "average_precision",

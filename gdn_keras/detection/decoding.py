@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from gdn_keras.detection.grids import PointGrid
 from gdn_keras.detection.suppression import non_maximum_suppression
 from gdn_keras.detection.targets import SHARPNESS, channel_spacing, scale_factor
+from gdn_keras.scale_space import PointGrid
 
 # Maxima that are looked at for each detection that may be returned.
 _CANDIDATES = 4

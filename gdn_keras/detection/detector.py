@@ -10,9 +10,10 @@ from keras import ops
 
 from gdn_keras.detection.checks import check_boxes
 from gdn_keras.detection.decoding import decode_points
-from gdn_keras.detection.grids import PointGrid, grid_points
+from gdn_keras.detection.grids import grid_points
 from gdn_keras.detection.losses import box_loss, heat_loss
 from gdn_keras.detection.targets import box_targets, class_heat, object_heat
+from gdn_keras.scale_space import PointGrid
 from gdn_keras.scale_space.validation import check_choice, check_integer, check_positive
 
 BOX_FORMATS = (
@@ -128,7 +129,8 @@ class Detector(keras.Model):
         shape = tuple(images.shape[1:3])
         if None in shape:
             shape = tuple(ops.shape(images)[1:3])
-        return self._channels.point_grids(shape), shape
+        grids = self._channels.point_grids(shape)
+        return tuple(grid._replace(**_counts(grid)) for grid in grids), shape
 
     def fit(self, x: Any = None, y: Any = None, **kwargs: Any) -> keras.callbacks.History:
         """As for any Keras model; boxes and labels that are arrays are checked first."""
@@ -258,6 +260,15 @@ def _layer_with_grids(network: keras.Model) -> keras.layers.Layer:
         "`network` must be a Keras model with a layer that has a method `point_grids`, such as "
         f'gaussian_derivative_network(output="points"). Received: network={network!r}'
     )
+
+
+def _counts(grid: PointGrid) -> dict[str, Any]:
+    """Rows and columns as integers, of Python where they are known."""
+    counts = {"rows": grid.rows, "columns": grid.columns}
+    return {
+        name: int(n) if isinstance(n, int | np.integer) else ops.cast(n, "int32")
+        for name, n in counts.items()
+    }
 
 
 def _check_share(name: str, value: float) -> float:

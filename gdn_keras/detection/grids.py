@@ -5,20 +5,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-
-class PointGrid(NamedTuple):
-    """The last grid of one scale channel, centred on the image.
-
-    Attributes:
-        scale: sigma_0 of the channel, in pixels.
-        step: Distance between points, in pixels.
-        rows, columns: Numbers of points; tensors where the image's size is not known.
-    """
-
-    scale: float
-    step: float
-    rows: Any
-    columns: Any
+from gdn_keras.scale_space import PointGrid
 
 
 class Points(NamedTuple):

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from gdn_keras.detection import PointGrid
+from gdn_keras.scale_space import PointGrid
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras_tests")

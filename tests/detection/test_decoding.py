@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from keras import ops
 
 from gdn_keras.detection.decoding import decode_points
-from gdn_keras.detection.grids import PointGrid, grid_points
+from gdn_keras.detection.grids import grid_points
 from gdn_keras.detection.suppression import non_maximum_suppression
 from gdn_keras.detection.targets import (
     box_targets,
     class_heat,
     object_heat,
 )
+from gdn_keras.scale_space import PointGrid
 from tests.detection import oracle
 
 SHAPE = (120, 160)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 
-from gdn_keras.detection.grids import PointGrid, grid_points
+from gdn_keras.detection.grids import grid_points
 from gdn_keras.detection.losses import box_loss, heat_loss
 from gdn_keras.detection.targets import (
     box_targets,
@@ -16,6 +16,7 @@ from gdn_keras.detection.targets import (
     class_heat,
     object_heat,
 )
+from gdn_keras.scale_space import PointGrid
 
 EXTENT = 20.0
 GRIDS = (
