@@ -148,7 +148,7 @@ class Detector(keras.Model):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Any:
-        """The loss of the heat, and of boxes where they are regressed, per object.
+        """The loss of the heat per object, and that of boxes where they are regressed.
 
         Args:
             x: Images.
@@ -164,12 +164,12 @@ class Detector(keras.Model):
         heat = object_heat(points, boxes, labels, self.extent, any_size=len(grids) == 1)
         y_pred = ops.cast(y_pred, "float32")
         targets = class_heat(heat, labels, self.num_classes)
-        loss = heat_loss(targets, y_pred[..., : self.num_classes])
+        objects = ops.sum(ops.cast(labels >= 0, "float32"))
+        loss = heat_loss(targets, y_pred[..., : self.num_classes]) / ops.maximum(objects, 1.0)
         if self.features > self.num_classes:
             seen = box_targets(points, heat, boxes, self.extent)
             loss += box_loss(seen, y_pred[..., self.num_classes :], ops.max(heat, axis=-1))
-        objects = ops.sum(ops.cast(labels >= 0, loss.dtype))
-        return loss / ops.maximum(objects, 1.0)
+        return loss
 
     def _boxes_and_labels(self, y: Any, shape: tuple[Any, Any]) -> tuple[Any, Any]:
         """Padded boxes (x1, y1, x2, y2) and labels."""

@@ -19,11 +19,14 @@ def heat_loss(targets: Any, logits: Any) -> Any:
 
 
 def box_loss(targets: Any, predictions: Any, heat: Any) -> Any:
-    """Absolute errors of boxes, weighted by the heat of the point, summed.
+    """Mean absolute error of boxes, each point weighted by its heat.
+
+    A mean, so that boxes weigh as much beside the heat however many points and channels there are.
 
     Args:
         targets: `[batch, points, 4]`, from `box_targets`.
         predictions: Of the same shape.
         heat: `[batch, points]`, of the object whose box it is.
     """
-    return ops.sum(heat[..., None] * ops.abs(targets - predictions))
+    errors = ops.mean(ops.abs(targets - predictions), axis=-1)
+    return ops.sum(heat * errors) / ops.maximum(ops.sum(heat), 1.0)

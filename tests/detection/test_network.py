@@ -16,9 +16,7 @@ def make_detector(features=10, scales=(1.0, 2**0.5, 2.0)):
     network = gaussian_derivative_network(
         input_shape=(None, None, 1), widths=(4, 6), classes=features, scales=scales, output="points"
     )
-    return Detector(
-        network, num_classes=10, preprocessor=SoftThreshold(), confidence_threshold=0.0
-    )
+    return Detector(network, num_classes=10, preprocessor=SoftThreshold(), confidence_threshold=0.0)
 
 
 def test_points_are_those_of_the_layer():
