@@ -20,6 +20,7 @@ from gdn_keras.datasets.pipelines import (
 from gdn_keras.datasets.preprocessing import ArctanContrast, PixelScaling
 from gdn_keras.datasets.registry import dataset_names, load_dataset, register_dataset
 from gdn_keras.datasets.resampling import resampling_matrix
+from gdn_keras.datasets.scenes import Scenes, digit_scenes, scene_pipeline, scene_set
 from gdn_keras.datasets.transform import (
     TEST_SIZES,
     TRAIN_SIZES,
@@ -36,8 +37,10 @@ __all__ = [
     "ImageData",
     "LabelledImages",
     "PixelScaling",
+    "Scenes",
     "concatenate",
     "dataset_names",
+    "digit_scenes",
     "draw_sizes",
     "epoch_order",
     "evaluation_pipeline",
@@ -54,6 +57,8 @@ __all__ = [
     "rescale_images",
     "rescale_map",
     "rescale_to_sizes",
+    "scene_pipeline",
+    "scene_set",
     "steps_per_epoch",
     "suggest_scales",
     "training_pipeline",

@@ -132,7 +132,9 @@ class ProgressLine(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         line = self._line(float(logs["loss"]))
-        self.reporter.line(f"{line}  validation {logs['val_accuracy']:.2%}")
+        if "val_accuracy" in logs:
+            line += f"  validation {logs['val_accuracy']:.2%}"
+        self.reporter.line(line)
 
     def _line(self, loss: float) -> str:
         share = self._done / (self.steps * self.epochs)

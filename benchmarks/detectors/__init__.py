@@ -1,0 +1,1 @@
+"""What a user would choose instead of a scale-covariant detector."""

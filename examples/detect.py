@@ -1,0 +1,88 @@
+"""Finds objects in image files with a trained detector.
+
+    python examples/detect.py runs/detector/model.keras picture.png photo.jpg
+
+    file         label  confidence        x1      y1      x2      y2    size
+    picture.png      7       98.1%      12.0    40.5    40.3    68.8    1.41
+
+The model is a .keras file or the folder of a SavedModel that examples/train_detector.py wrote. The
+files are PNG or JPEG of any size, grey or colour, light on dark or dark on light. Boxes are in
+pixels of the file; size 1 is a digit of MNIST, 20 pixels high. Beside each file, NAME_boxes.png
+shows it with boxes; `--output FOLDER` puts it elsewhere. With `--json`, one line a file instead:
+
+    {"file": "picture.png", "detections": [{"label": "7", "confidence": 0.9812, "box": [...], ...}]}
+
+A file that cannot be used gets a line that says why, the others go on, and the exit code is 1. It
+takes about ten seconds, most of them for TensorFlow to start.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The flags."""
+    flags = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    flags.add_argument("model", type=Path, help=".keras file or folder of a SavedModel")
+    flags.add_argument("images", type=Path, nargs="+", help="PNG or JPEG files")
+    flags.add_argument("--json", action="store_true", help="one line of JSON a file, no pictures")
+    flags.add_argument("--output", type=Path, metavar="FOLDER", help="for pictures with boxes")
+    return flags
+
+
+def row(file: str, width: int, detection: dict) -> str:
+    """A line of the table."""
+    box = "  ".join(f"{value:6.1f}" for value in detection["box"])
+    label, confidence, size = (detection[name] for name in ("label", "confidence", "size"))
+    return f"{file:{width}}  {label:>5}  {confidence:10.1%}    {box}  {size:6.2f}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parses, detects and prints: 0, or 1 where a file could not be used, 2 for a mistake."""
+    options = parser().parse_args(arguments)
+    from gdn_keras.detection import draw_boxes
+    from gdn_keras.detection.files import as_records, load_detector, one_line, read_picture
+
+    try:
+        detector = load_detector(options.model)
+        if options.output:
+            options.output.mkdir(parents=True, exist_ok=True)
+    except (OSError, ImportError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    names = [one_line(path) for path in options.images]
+    width = max(4, *map(len, names))
+    if not options.json:
+        edges = "  ".join(f"{edge:>6}" for edge in ("x1", "y1", "x2", "y2"))
+        print(f"{'file':{width}}  label  confidence    {edges}    size")
+    failed = 0
+    for name, path in zip(names, options.images, strict=True):
+        try:
+            picture = read_picture(path, detector.channels)
+            found = detector.detect(picture[None])
+            [detections] = as_records(found)
+            if not options.json:
+                drawn = draw_boxes(picture, {key: values[0] for key, values in found.items()})
+                drawn.save((options.output or path.parent) / f"{path.stem}_boxes.png")
+        except Exception as error:  # files of others: whatever it is, the rest goes on
+            failed += 1
+            record = {"file": name, "error": one_line(error)}
+            lines = [f"{name:{width}}  cannot be used: {record['error']}"]
+        else:
+            record = {"file": name, "detections": detections}
+            lines = [row(name, width, detection) for detection in detections]
+            lines = lines or [f"{name:{width}}  nothing found"]
+        print(*([json.dumps(record)] if options.json else lines), sep="\n", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,344 @@
+"""Scenes: objects of given sizes, scattered over frames, with their boxes."""
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from gdn_keras.datasets.clutter import draw_clutter
+from gdn_keras.datasets.digits import Digits, load_embedded_digits
+from gdn_keras.datasets.large_scale import select_split
+from gdn_keras.datasets.resampling import resampling_matrix
+from gdn_keras.scale_space.validation import (
+    check_choice,
+    check_integer,
+    check_positive,
+    check_sigma,
+)
+
+# Height of a digit of MNIST, in pixels: what size 1 means.
+DIGIT_EXTENT = 20.0
+
+BACKGROUNDS = ("empty", "clutter")
+BOXES = ("nominal", "tight")
+
+_TRIES = 24  # places tried for an object before it is left out
+_PEAK = 255.0
+_AHEAD = 4  # batches
+
+
+class Scene(NamedTuple):
+    """One frame and what is in it.
+
+    Attributes:
+        image: uint8 `[height, width, channels]`.
+        boxes: float32 `[n, 4]`, (x1, y1, x2, y2) in pixels; the first pixel covers [0, 1] × [0, 1].
+        labels: int32 `[n]`.
+        sizes: float32 `[n]`.
+    """
+
+    image: np.ndarray
+    boxes: np.ndarray
+    labels: np.ndarray
+    sizes: np.ndarray
+
+
+class SceneSet(NamedTuple):
+    """Frames of one shape, with boxes padded by zeros to the same number and labels by -1.
+
+    Attributes:
+        images: uint8 `[scenes, height, width, channels]`.
+        boxes: float32 `[scenes, n, 4]`, (x1, y1, x2, y2).
+        labels: int32 `[scenes, n]`.
+        sizes: float32 `[scenes, n]`, padded by zeros.
+    """
+
+    images: np.ndarray
+    boxes: np.ndarray
+    labels: np.ndarray
+    sizes: np.ndarray
+
+    @property
+    def bounding_boxes(self) -> dict[str, np.ndarray]:
+        """Boxes and labels as Keras has them."""
+        return {"boxes": self.boxes, "labels": self.labels}
+
+
+@dataclass(frozen=True, eq=False)
+class Scenes:
+    """How to draw scenes: which objects, how large, how many, over what.
+
+    Objects are light on dark: each is rescaled by cubic splines, smoothed by 7/8 of its own pixels
+    and brought to a peak of 255, as in MNIST Large Scale, and put over the background as light is,
+    255 - (255 - background) (255 - object) / 255. Frames are uint8, as image files are; the soft
+    threshold of MNIST Large Scale is for the network to take (`gdn_keras.detection.SoftThreshold`).
+
+    Each scene is a function of `(seed, index)` and nothing else.
+
+    Example:
+
+    >>> scenes = digit_scenes("train", sizes=[1.0], shape=(96, 96), count=(2, 6))
+    >>> scene = scenes.draw(seed=0, index=7)
+    >>> scene.image.shape, scene.boxes.shape[1]
+    ((96, 96, 1), 4)
+
+    Args:
+        images: Objects, `[n, h, w]` or `[n, h, w, channels]`, not negative, background 0.
+        labels: Integers `[n]`.
+        sizes: The sizes to choose from, each with the same chance. 1 is an object's own.
+        shape: Height and width of the frames.
+        count: Least and greatest number of objects in a frame. Where they do not fit, fewer.
+        background: "empty", or "clutter" for gradients, stripes, textures and noise, with fragments
+            of objects as distractors, up to as many as there are objects.
+        boxes: "nominal" for squares of `extent` times size about the centres of the objects'
+            images, or "tight" for what is at least half as light as the object's peak.
+        extent: Side of the nominal box of an object of size 1.
+        max_overlap: Greatest share of the smaller of two nominal boxes that the other may cover.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    sizes: Sequence[float] = (1.0,)
+    shape: tuple[int, int] = (96, 96)
+    count: tuple[int, int] = (2, 6)
+    background: str = "empty"
+    boxes: str = "nominal"
+    extent: float = DIGIT_EXTENT
+    max_overlap: float = 0.0
+
+    def __post_init__(self):
+        _check_objects(self.images, self.labels)
+        check_choice("background", self.background, BACKGROUNDS)
+        check_choice("boxes", self.boxes, BOXES)
+        check_positive("extent", self.extent)
+        if check_sigma(self.max_overlap, "max_overlap") > 1:
+            raise ValueError(
+                f"`max_overlap` must lie in [0, 1]. Received: max_overlap={self.max_overlap!r}"
+            )
+        if not len(self.sizes):
+            raise ValueError("`sizes` must hold at least one size. Received: sizes=[]")
+        for size in self.sizes:
+            check_positive("sizes", size)
+        low, high = self.count
+        if check_integer("count", high) < check_integer("count", low, minimum=0):
+            raise ValueError(f"`count` must be (least, greatest). Received: count={self.count!r}")
+        largest = self.extent * max(self.sizes)
+        if min(self.shape) < largest + 1:
+            raise ValueError(
+                f"`shape` must have room for the largest object, {largest:g} pixels and one more. "
+                f"Received: shape={self.shape!r}"
+            )
+
+    @property
+    def channels(self) -> int:
+        """Colour channels of the frames."""
+        return self.images.shape[3] if self.images.ndim == 4 else 1
+
+    def draw(self, seed: int, index: int) -> Scene:
+        """Scene number `index` of this seed."""
+        rng = np.random.default_rng([seed, index])
+        frame = self._draw_background(rng)
+        chosen = rng.integers(len(self.images), size=rng.integers(*self.count, endpoint=True))
+        # The largest first: between small ones there would be no room left.
+        sizes = np.sort(rng.choice(np.asarray(self.sizes, "float64"), len(chosen)))[::-1]
+        taken, rows = np.empty((0, 4)), []
+        for k, size in zip(chosen, sizes, strict=True):
+            patch = self._render(k, size)
+            side = self.extent * size
+            corner = self._find_corner(rng, patch.shape, (side, side), taken)
+            if corner is None:
+                continue
+            _add_light(frame, patch, corner)
+            square = _centred_box(corner, patch.shape, (side, side))
+            box = square if self.boxes == "nominal" else self._tight_box(patch, corner)
+            taken = np.vstack([taken, square])
+            rows.append((box, self.labels[k], size))
+        if self.background == "clutter":
+            self._scatter_fragments(rng, frame, taken)
+        return Scene(
+            np.rint(frame).astype("uint8"),
+            np.array([box for box, _, _ in rows], "float32").reshape(-1, 4),
+            np.array([label for _, label, _ in rows], "int32"),
+            np.array([size for _, _, size in rows], "float32"),
+        )
+
+    def _draw_background(self, rng: np.random.Generator) -> np.ndarray:
+        if self.background == "empty":
+            return np.zeros((*self.shape, self.channels), "float32")
+        return np.repeat(draw_clutter(rng, self.shape)[..., None], self.channels, axis=2)
+
+    def _render(self, k: int, size: float) -> np.ndarray:
+        image = np.asarray(self.images[k], "float32")
+        return _render(image if image.ndim == 3 else image[..., None], float(size))
+
+    def _find_corner(
+        self, rng: np.random.Generator, patch: tuple[int, ...], sides: tuple, taken: np.ndarray
+    ) -> np.ndarray | None:
+        """Left and top of a patch whose central box is inside the frame and clear of `taken`."""
+        sides, patch = np.asarray(sides), np.array(patch[1::-1])
+        low = np.ceil((sides - patch) / 2).astype(int)
+        high = np.floor(np.array(self.shape[::-1]) - (sides + patch) / 2).astype(int)
+        corners = rng.integers(low, high + 1, (_TRIES, 2))
+        boxes = _centred_box(corners, patch[::-1], sides)
+        begin = np.maximum(boxes[:, None, :2], taken[:, :2])
+        end = np.minimum(boxes[:, None, 2:], taken[:, 2:])
+        shared = np.prod(np.maximum(end - begin, 0), axis=2)
+        smaller = np.minimum(np.prod(sides), np.prod(taken[:, 2:] - taken[:, :2], axis=1))
+        free = np.flatnonzero(np.all(shared <= self.max_overlap * smaller, axis=1))
+        return corners[free[0]] if len(free) else None
+
+    def _tight_box(self, patch: np.ndarray, corner: np.ndarray) -> np.ndarray:
+        """What is at least half as light as the peak, in the frame."""
+        ink = patch.max(axis=2) >= _PEAK / 2
+        x, y = np.flatnonzero(ink.any(axis=0)), np.flatnonzero(ink.any(axis=1))
+        if not len(x):
+            x, y = np.arange(patch.shape[1]), np.arange(patch.shape[0])
+        box = np.array([x[0], y[0], x[-1] + 1, y[-1] + 1]) + np.tile(corner, 2)
+        return np.clip(box, 0, np.tile(self.shape[::-1], 2))
+
+    def _scatter_fragments(
+        self, rng: np.random.Generator, frame: np.ndarray, taken: np.ndarray
+    ) -> None:
+        """Pieces of objects, too small to tell what they are of, where there is room."""
+        for _ in range(rng.integers(len(taken), endpoint=True)):
+            patch = self._render(rng.integers(len(self.images)), rng.choice(self.sizes))
+            shape = np.array(patch.shape[:2])
+            piece = rng.integers(shape // 4, shape * 2 // 5 + 1) + 1
+            top, left = rng.integers(shape // 5, shape - shape // 5 - piece + 1)
+            patch = patch[top : top + piece[0], left : left + piece[1]]
+            corner = self._find_corner(rng, patch.shape, tuple(piece[::-1]), taken)
+            if corner is not None:
+                _add_light(frame, patch, corner)
+
+
+def digit_scenes(
+    split: str, *, source: Digits | None = None, count_of_digits: int | None = None, **recipe
+) -> Scenes:
+    """Scenes of MNIST digits, those that come with the package by default.
+
+    Args:
+        split: "train", "validation" or "test", as in `load_large_scale`.
+        source: The digits: those of `load_embedded_digits()` if `None`.
+        count_of_digits: How many different digits, from the first on; all if `None`.
+        **recipe: Arguments of `Scenes` other than `images` and `labels`.
+    """
+    source = load_embedded_digits() if source is None else source
+    return Scenes(*select_split(source, split, count_of_digits), **recipe)
+
+
+def scene_set(scenes: Scenes, count: int, seed: int = 0) -> SceneSet:
+    """The first `count` scenes of a seed as arrays: a fixed set to test on.
+
+    Example:
+
+    >>> test = scene_set(digit_scenes("test", sizes=[0.5, 1, 2, 4], shape=(224, 224)), 20)
+    >>> test.images.shape
+    (20, 224, 224, 1)
+    """
+    check_integer("count", count)
+    return _stacked(scenes, [scenes.draw(seed, index) for index in range(count)])
+
+
+def scene_pipeline(scenes: Scenes, *, batch_size: int = 16, seed: int = 0, first: int = 0):
+    """Endless batches of new scenes for training.
+
+    Batch `k` holds scenes `k * batch_size` and on of this seed, so that a run that was stopped goes
+    on as if it had not been, given the number of its `first` batch.
+
+    >>> model.fit(scene_pipeline(scenes), steps_per_epoch=100, epochs=20)  # doctest: +SKIP
+
+    Args:
+        scenes: What to draw.
+        batch_size: Scenes in a batch.
+        seed: Non-negative integer.
+        first: The batch to begin with.
+
+    Returns:
+        `tf.data.Dataset` of uint8 images `[batch, height, width, channels]` and a dictionary of
+        float32 "boxes" `[batch, n, 4]` and int32 "labels" `[batch, n]`, padded as in `SceneSet`.
+    """
+    import tensorflow as tf
+
+    for name, value, minimum in (
+        ("batch_size", batch_size, 1),
+        ("seed", seed, 0),
+        ("first", first, 0),
+    ):
+        check_integer(name, value, minimum)
+
+    def draw(batch):
+        drawn = [scenes.draw(seed, int(batch) * batch_size + k) for k in range(batch_size)]
+        return _stacked(scenes, drawn)[:3]
+
+    def read(batch):
+        images, boxes, labels = tf.numpy_function(
+            draw, [batch], (tf.uint8, tf.float32, tf.int32), stateful=False
+        )
+        images.set_shape([batch_size, *scenes.shape, scenes.channels])
+        boxes.set_shape([batch_size, scenes.count[1], 4])
+        labels.set_shape([batch_size, scenes.count[1]])
+        return images, {"boxes": boxes, "labels": labels}
+
+    batches = tf.data.Dataset.range(first, tf.int64.max).map(read)
+    # For tf.data the range has an end, and Keras would take the way there for one epoch.
+    endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
+    return batches.apply(endless).prefetch(_AHEAD)
+
+
+def _stacked(scenes: Scenes, drawn: list[Scene]) -> SceneSet:
+    most = scenes.count[1]
+    boxes = np.zeros((len(drawn), most, 4), "float32")
+    labels = np.full((len(drawn), most), -1, "int32")
+    sizes = np.zeros((len(drawn), most), "float32")
+    for k, scene in enumerate(drawn):
+        found = len(scene.labels)
+        boxes[k, :found], labels[k, :found], sizes[k, :found] = scene[1:]
+    return SceneSet(np.stack([scene.image for scene in drawn]), boxes, labels, sizes)
+
+
+def _render(image: np.ndarray, size: float) -> np.ndarray:
+    """An object at a size, smoothed and brought to its peak, with all of its blur around it."""
+    rows, columns = (_rescaling(length, size) for length in image.shape[:2])
+    patch = np.moveaxis(rows @ np.moveaxis(image, 2, 0) @ columns.T, 0, 2)
+    peak = patch.max()
+    patch = np.maximum(patch, 0)
+    return patch * (_PEAK / peak) if peak > 0 else patch
+
+
+@functools.lru_cache(maxsize=128)
+def _rescaling(length: int, size: float) -> np.ndarray:
+    """The matrix of MNIST Large Scale, with room for four standard deviations of the blur."""
+    return resampling_matrix(length, math.ceil(size * (length + 7)), size).astype("float32")
+
+
+def _add_light(frame: np.ndarray, patch: np.ndarray, corner: np.ndarray) -> None:
+    """255 - (255 - frame) (255 - patch) / 255, with the patch's corner at (left, top)."""
+    left, top = corner
+    begin_y, begin_x = max(0, -top), max(0, -left)
+    target = frame[max(0, top) : top + patch.shape[0], max(0, left) : left + patch.shape[1]]
+    light = patch[begin_y : begin_y + target.shape[0], begin_x : begin_x + target.shape[1]]
+    target += light - target * light / _PEAK
+
+
+def _centred_box(corner: np.ndarray, patch: Sequence[int], sides: Sequence[float]) -> np.ndarray:
+    """The box of these sides about the centre of a patch, (x1, y1, x2, y2)."""
+    half = np.asarray(sides) / 2
+    centre = np.asarray(corner) + np.array(patch[1::-1]) / 2
+    return np.concatenate([centre - half, centre + half], axis=-1)
+
+
+def _check_objects(images: np.ndarray, labels: np.ndarray) -> None:
+    images, labels = np.asarray(images), np.asarray(labels)
+    if images.ndim not in (3, 4) or 0 in images.shape or images.dtype.kind not in "uif":
+        raise ValueError(
+            "`images` must be numbers of shape [n, height, width] or [n, height, width, channels]. "
+            f"Received: shape {images.shape}, dtype {images.dtype}"
+        )
+    if labels.shape != images.shape[:1] or labels.dtype.kind not in "ui":
+        raise ValueError(
+            f"`labels` must be integers, one for each of the {len(images)} images. "
+            f"Received: shape {labels.shape}, dtype {labels.dtype}"
+        )

@@ -1,0 +1,19 @@
+"""What, where, how large: a detector that is trained at one size and finds objects at others."""
+
+from gdn_keras.detection.average_precision import AveragePrecision, average_precision
+from gdn_keras.detection.detector import Detector
+from gdn_keras.detection.drawing import draw_boxes
+from gdn_keras.detection.evaluation import SizeResult, evaluate_detector
+from gdn_keras.detection.export import export_detector
+from gdn_keras.detection.preprocessing import SoftThreshold
+
+__all__ = [
+    "AveragePrecision",
+    "Detector",
+    "SizeResult",
+    "SoftThreshold",
+    "average_precision",
+    "draw_boxes",
+    "evaluate_detector",
+    "export_detector",
+]

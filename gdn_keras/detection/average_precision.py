@@ -1,0 +1,154 @@
+"""Average precision by pycocotools, for objects of each size apart."""
+
+import contextlib
+import io
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class AveragePrecision(NamedTuple):
+    """Average precision, mean over the classes that occur.
+
+    Attributes:
+        size: Of the objects; `None` for all sizes.
+        objects: How many there are.
+        ap50, ap75: At an intersection over union of 0.5 and 0.75.
+        ap: Mean over 0.5, 0.55, …, 0.95, as in COCO.
+    """
+
+    size: float | None
+    objects: int
+    ap50: float
+    ap75: float
+    ap: float
+
+
+def average_precision(
+    truth: Mapping[str, np.ndarray],
+    found: Mapping[str, np.ndarray],
+    sizes: Sequence[float] = (),
+    extent: float = 20.0,
+) -> list[AveragePrecision]:
+    """Average precision of detections, for all sizes together and for each of `sizes`.
+
+    Objects of other sizes are ignored for a size, and so are detections that match none and are
+    themselves of another size: what COCO does for small, medium and large.
+
+    Args:
+        truth: "boxes" `[images, n, 4]` (x1, y1, x2, y2) and "labels" `[images, n]`, padded by
+            labels of -1.
+        found: From a detector's `predict`: "boxes", "labels" and "confidence", padded likewise.
+        sizes: Sizes of objects, in increasing order, each taken to reach halfway (in the log) to
+            the next.
+        extent: Side of an object of size 1.
+
+    Returns:
+        One entry for all sizes, then one for each size.
+
+    Raises:
+        ImportError: Without pycocotools.
+    """
+    COCO, COCOeval = _pycocotools()
+    ranges = [(0.0, np.inf), *_ranges(sizes)]
+    areas = [[(extent * low) ** 2, min((extent * high) ** 2, 1e10)] for low, high in ranges]
+    with contextlib.redirect_stdout(io.StringIO()):  # pycocotools reports by printing
+        reference = COCO()
+        reference.dataset = _reference(truth)
+        reference.createIndex()
+        rows = _rows(found)
+        if not rows:
+            return _nothing_found(reference, sizes, areas)
+        evaluation = COCOeval(reference, reference.loadRes(rows), "bbox")
+        evaluation.params.areaRng = areas
+        evaluation.params.areaRngLbl = [str(k) for k in range(len(areas))]
+        evaluation.params.maxDets = [np.asarray(found["boxes"]).shape[1]]
+        evaluation.evaluate()
+        evaluation.accumulate()
+    precision = evaluation.eval["precision"]  # [overlap, recall, class, range, 1]
+    return [
+        _entry(size, _count(reference, area), precision[:, :, :, k, 0])
+        for k, (size, area) in enumerate(zip((None, *sizes), areas, strict=True))
+    ]
+
+
+def _pycocotools() -> tuple[Any, Any]:
+    try:
+        from pycocotools.coco import COCO
+        from pycocotools.cocoeval import COCOeval
+    except ImportError as error:
+        raise ImportError(
+            "Average precision needs pycocotools: pip install gdn_keras[detection]"
+        ) from error
+    return COCO, COCOeval
+
+
+def _ranges(sizes: Sequence[float]) -> list[tuple[float, float]]:
+    """From halfway to the size before to halfway to the next; as far beyond the ends."""
+    if len(sizes) < 2:
+        return [(size / 2**0.25, size * 2**0.25) for size in sizes]
+    if any(b <= a for a, b in itertools.pairwise(sizes)):
+        raise ValueError(f"`sizes` must be in increasing order. Received: sizes={list(sizes)}")
+    logs = np.log(np.asarray(sizes, "float64"))
+    inner = (logs[:-1] + logs[1:]) / 2
+    edges = np.exp([2 * logs[0] - inner[0], *inner, 2 * logs[-1] - inner[-1]])
+    return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+
+
+def _reference(truth: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    labels = np.asarray(truth["labels"])
+    rows = [
+        {**_annotation(image, box, label), "area": _area(box), "iscrowd": 0}
+        for image, label, box in _occupied(truth)
+    ]
+    return {
+        "info": {},
+        "images": [{"id": image} for image in range(len(labels))],
+        "categories": [{"id": int(label)} for label in np.unique(labels[labels >= 0])],
+        "annotations": [{**row, "id": k + 1} for k, row in enumerate(rows)],
+    }
+
+
+def _rows(found: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    confidence = np.asarray(found["confidence"])
+    scores = confidence[np.asarray(found["labels"]) >= 0]
+    return [
+        {**_annotation(image, box, label), "score": float(score)}
+        for (image, label, box), score in zip(_occupied(found), scores, strict=True)
+    ]
+
+
+def _occupied(values: Mapping[str, np.ndarray]) -> list[tuple[int, int, np.ndarray]]:
+    """Image, label and box of all that is not padding."""
+    labels, boxes = np.asarray(values["labels"]), np.asarray(values["boxes"], "float64")
+    return [(int(i), int(labels[i, k]), boxes[i, k]) for i, k in np.argwhere(labels >= 0)]
+
+
+def _annotation(image: int, box: np.ndarray, label: int) -> dict[str, Any]:
+    x1, y1, x2, y2 = box.tolist()
+    return {"image_id": image, "category_id": label, "bbox": [x1, y1, x2 - x1, y2 - y1]}
+
+
+def _area(box: np.ndarray) -> float:
+    return float((box[2] - box[0]) * (box[3] - box[1]))
+
+
+def _count(reference: Any, area: Sequence[float]) -> int:
+    return sum(area[0] <= row["area"] <= area[1] for row in reference.dataset["annotations"])
+
+
+def _entry(size: float | None, objects: int, precision: np.ndarray) -> AveragePrecision:
+    """Means over recalls and over the classes that occur, which are not -1."""
+    by_overlap = [float(p[p > -1].mean()) if (p > -1).any() else 0.0 for p in precision]
+    return AveragePrecision(size, objects, by_overlap[0], by_overlap[5], float(np.mean(by_overlap)))
+
+
+def _nothing_found(
+    reference: Any, sizes: Sequence[float], areas: Sequence[Sequence[float]]
+) -> list[AveragePrecision]:
+    return [
+        AveragePrecision(size, _count(reference, area), 0.0, 0.0, 0.0)
+        for size, area in zip((None, *sizes), areas, strict=True)
+    ]

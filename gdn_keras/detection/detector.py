@@ -1,0 +1,303 @@
+"""A detector that is trained at one size and finds objects at others."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from gdn_keras.detection.checks import check_boxes
+from gdn_keras.detection.decoding import decode_points
+from gdn_keras.detection.grids import grid_points
+from gdn_keras.detection.losses import box_loss, heat_loss
+from gdn_keras.detection.targets import box_targets, class_heat, object_heat
+from gdn_keras.scale_space import PointGrid
+from gdn_keras.scale_space.validation import check_choice, check_integer, check_positive
+
+BOX_FORMATS = (
+    "xyxy",
+    "yxyx",
+    "xywh",
+    "center_xywh",
+    "center_yxhw",
+    "rel_xyxy",
+    "rel_yxyx",
+    "rel_xywh",
+    "rel_center_xywh",
+)
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class Detector(keras.Model):
+    """Finds what, where and how large: scale-space maxima of a network's scores at points.
+
+    The network scores each class at the points of its scale channels. It learns a blob of heat for
+    each object, at the object's place and at the scale of its size, in units of each channel's own
+    grid (`gdn_keras.detection.targets`). What it learns at one size therefore holds at all sizes
+    that its channels cover, `Detector` reads off maxima between points and between channels
+    (`gdn_keras.detection.decoding`).
+
+    Example:
+
+    >>> network = gdn_keras.models.gaussian_derivative_network(
+    ...     input_shape=(None, None, 1), classes=10, scales=[0.5, 0.71, 1, 1.41, 2], output="points"
+    ... )
+    >>> detector = Detector(network, num_classes=10, preprocessor=SoftThreshold())
+    >>> detector.compile("adam")
+    >>> scenes = gdn_keras.datasets.digit_scenes("train", sizes=[1.0])
+    >>> detector.fit(gdn_keras.datasets.scene_pipeline(scenes), steps_per_epoch=100)
+    >>> found = detector.predict(images)
+    >>> found["boxes"], found["labels"], found["confidence"], found["size"]
+
+    Args:
+        network: Model from images to `[batch, points, features]`. One of its layers has a method
+            `point_grids((height, width))` that gives a `PointGrid` for each channel, in the order
+            of the points. The features are logits of the classes; with four more, boxes are
+            regressed and need not be square.
+        num_classes: Number of classes.
+        extent: Side of an object of size 1, in pixels: what the channel of sigma_0 = 1 responds
+            to. For boxes that are not square, sqrt(width * height). 20 is a digit of MNIST.
+        preprocessor: Layer that is applied to images before the network, or `None`.
+        bounding_box_format: Of boxes in training and in predictions, as in
+            `keras.utils.bounding_boxes`.
+        confidence_threshold: Least confidence of a detection.
+        iou_threshold: Greatest overlap, intersection over union, of two detections.
+        max_detections: Greatest number of detections in an image.
+        class_names: Names of the classes, which travel with the model; their numbers by default.
+        **kwargs: Passed to `keras.Model`.
+
+    Call arguments:
+        inputs: Images `[batch, height, width, channels]`, uint8 or floats of the same range.
+
+    Output shape:
+        `[batch, points, features]`. `predict` gives a dictionary of boxes instead, see
+        `decode_points`.
+    """
+
+    def __init__(
+        self,
+        network: keras.Model,
+        num_classes: int,
+        *,
+        extent: float = 20.0,
+        preprocessor: keras.layers.Layer | None = None,
+        bounding_box_format: str = "xyxy",
+        confidence_threshold: float = 0.3,
+        iou_threshold: float = 0.4,
+        max_detections: int = 100,
+        class_names: Sequence[str] | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        # XLA needs to know the size of the images, and on CPUs convolves slowly.
+        self.supports_jit = keras.backend.backend() != "tensorflow"
+        self.network = network
+        self.num_classes = check_integer("num_classes", num_classes)
+        self.extent = check_positive("extent", extent)
+        self.preprocessor = preprocessor
+        self.bounding_box_format = check_choice(
+            "bounding_box_format", str(bounding_box_format).lower(), BOX_FORMATS
+        )
+        self.confidence_threshold = _check_share("confidence_threshold", confidence_threshold)
+        self.iou_threshold = _check_share("iou_threshold", iou_threshold)
+        self.max_detections = check_integer("max_detections", max_detections)
+        self.class_names = _check_names(class_names, self.num_classes)
+        self._channels = _layer_with_grids(network)
+        self.features = network.output_shape[-1]
+        if self.features not in (num_classes, num_classes + 4):
+            raise ValueError(
+                f"`network` must give {num_classes} features at each point, one for each class, or "
+                f"four more for boxes. Received: network.output_shape={network.output_shape}"
+            )
+        self.built = True
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        if len(inputs.shape) != 4:
+            raise ValueError(
+                "Images must have shape [batch, height, width, channels]. "
+                f"Received: shape {tuple(inputs.shape)}"
+            )
+        inputs = ops.cast(inputs, self.compute_dtype)
+        if self.preprocessor is not None:
+            inputs = self.preprocessor(inputs)
+        return self.network(inputs, training=training)
+
+    def point_grids(self, images: Any) -> tuple[tuple[PointGrid, ...], tuple[Any, Any]]:
+        """The grids of the channels for these images, and the images' height and width."""
+        shape = tuple(images.shape[1:3])
+        if None in shape:
+            shape = tuple(ops.shape(images)[1:3])
+        grids = self._channels.point_grids(shape)
+        return tuple(grid._replace(**_counts(grid)) for grid in grids), shape
+
+    def fit(self, x: Any = None, y: Any = None, **kwargs: Any) -> keras.callbacks.History:
+        """As for any Keras model; boxes and labels that are arrays are checked first."""
+        if isinstance(x, np.ndarray):
+            shape = x.shape[1:3]
+            boxes, labels = (ops.convert_to_numpy(v) for v in self._boxes_and_labels(y, shape))
+            check_boxes(boxes[labels >= 0], labels[labels >= 0], shape, self.num_classes)
+        return super().fit(x, y, **kwargs)
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        """The loss of the heat per object, and that of boxes where they are regressed.
+
+        Args:
+            x: Images.
+            y: Dictionary of "boxes" `[batch, objects, 4]` and "labels" `[batch, objects]`, either
+                padded with labels of -1, or ragged.
+            y_pred: Features at the points.
+        """
+        if sample_weight is not None:
+            raise ValueError("A detector takes no sample weights. Received: `sample_weight`")
+        grids, shape = self.point_grids(x)
+        boxes, labels = self._boxes_and_labels(y, shape)
+        points = grid_points(grids, shape)
+        heat = object_heat(points, boxes, labels, self.extent, any_size=len(grids) == 1)
+        y_pred = ops.cast(y_pred, "float32")
+        targets = class_heat(heat, labels, self.num_classes)
+        objects = ops.sum(ops.cast(labels >= 0, "float32"))
+        loss = heat_loss(targets, y_pred[..., : self.num_classes]) / ops.maximum(objects, 1.0)
+        if self.features > self.num_classes:
+            seen = box_targets(points, heat, boxes, self.extent)
+            loss += box_loss(seen, y_pred[..., self.num_classes :], ops.max(heat, axis=-1))
+        return loss
+
+    def _boxes_and_labels(self, y: Any, shape: tuple[Any, Any]) -> tuple[Any, Any]:
+        """Padded boxes (x1, y1, x2, y2) and labels."""
+        if not isinstance(y, dict) or not {"boxes", "labels"} <= y.keys():
+            raise ValueError(
+                'Targets must be a dictionary with "boxes" and "labels". '
+                f"Received: {list(y) if isinstance(y, dict) else type(y).__name__}"
+            )
+        boxes, labels = _padded(y["boxes"], 0), _padded(y["labels"], -1)
+        if len(boxes.shape) != 3 or boxes.shape[-1] != 4 or len(labels.shape) != 2:
+            raise ValueError(
+                "Boxes must have shape [batch, objects, 4], and labels [batch, objects]. "
+                f"Received: shapes {tuple(boxes.shape)} and {tuple(labels.shape)}"
+            )
+        boxes = _converted(boxes, self.bounding_box_format, "xyxy", shape)
+        return ops.cast(boxes, "float32"), ops.cast(labels, "int32")
+
+    def decode_predictions(self, predictions: Any, images: Any) -> dict[str, Any]:
+        """The objects in images, given the features at their points; see `decode_points`."""
+        grids, shape = self.point_grids(images)
+        found = decode_points(
+            predictions,
+            grids,
+            shape,
+            num_classes=self.num_classes,
+            extent=self.extent,
+            confidence_threshold=self.confidence_threshold,
+            iou_threshold=self.iou_threshold,
+            max_detections=self.max_detections,
+        )
+        boxes = _converted(found["boxes"], "xyxy", self.bounding_box_format, shape)
+        is_found = ops.expand_dims(found["labels"] >= 0, -1)
+        return {**found, "boxes": ops.where(is_found, boxes, -1.0)}
+
+    def detect(self, images: Any) -> dict[str, Any]:
+        """The objects in images, of one tensor: `predict` for graphs, such as an export's."""
+        return self.decode_predictions(self(images, training=False), images)
+
+    def predict_step(self, *args) -> Any:
+        # JAX passes its state along: (state, data) -> (outputs, state).
+        outputs = super().predict_step(*args)
+        images, _, _ = keras.utils.unpack_x_y_sample_weight(args[-1])
+        if isinstance(outputs, tuple):
+            return self.decode_predictions(outputs[0], images), *outputs[1:]
+        return self.decode_predictions(outputs, images)
+
+    def changed(self, **arguments: Any) -> "Detector":
+        """The same network, shared, in a detector with other arguments, such as thresholds.
+
+        >>> detector.changed(confidence_threshold=0.05).predict(images)  # doctest: +SKIP
+        """
+        return type(self)(**{**self._arguments(), **arguments})
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            "network": self.network,
+            "num_classes": self.num_classes,
+            "extent": self.extent,
+            "preprocessor": self.preprocessor,
+            "bounding_box_format": self.bounding_box_format,
+            "confidence_threshold": self.confidence_threshold,
+            "iou_threshold": self.iou_threshold,
+            "max_detections": self.max_detections,
+            "class_names": self.class_names,
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        parts = {
+            name: keras.saving.serialize_keras_object(getattr(self, name))
+            for name in ("network", "preprocessor")
+        }
+        return {**super().get_config(), **self._arguments(), **parts}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "Detector":
+        parts = {
+            name: keras.saving.deserialize_keras_object(config[name])
+            for name in ("network", "preprocessor")
+        }
+        return cls(**{**config, **parts})
+
+
+def _layer_with_grids(network: keras.Model) -> keras.layers.Layer:
+    for layer in network.layers if isinstance(network, keras.Model) else ():
+        if hasattr(layer, "point_grids"):
+            return layer
+    raise ValueError(
+        "`network` must be a Keras model with a layer that has a method `point_grids`, such as "
+        f'gaussian_derivative_network(output="points"). Received: network={network!r}'
+    )
+
+
+def _counts(grid: PointGrid) -> dict[str, Any]:
+    """Rows and columns as integers, of Python where they are known."""
+    counts = {"rows": grid.rows, "columns": grid.columns}
+    return {
+        name: int(n) if isinstance(n, int | np.integer) else ops.cast(n, "int32")
+        for name, n in counts.items()
+    }
+
+
+def _check_share(name: str, value: float) -> float:
+    if not isinstance(value, int | float) or not 0 <= value <= 1 or math.isnan(value):
+        raise ValueError(f"`{name}` must lie in [0, 1]. Received: {name}={value!r}")
+    return float(value)
+
+
+def _check_names(names: Sequence[str] | None, num_classes: int) -> list[str]:
+    names = [str(k) for k in range(num_classes)] if names is None else list(names)
+    if len(names) != num_classes or not all(isinstance(name, str) for name in names):
+        raise ValueError(
+            f"`class_names` must be {num_classes} strings, one for each class. "
+            f"Received: class_names={names!r}"
+        )
+    return names
+
+
+def _padded(values: Any, default: float) -> Any:
+    """A dense tensor of what may be ragged."""
+    if hasattr(values, "to_tensor"):
+        return values.to_tensor(default)
+    return ops.convert_to_tensor(values)
+
+
+def _converted(boxes: Any, source: str, target: str, shape: tuple[Any, Any]) -> Any:
+    if source == target:
+        return boxes
+    height, width = shape
+    return keras.utils.bounding_boxes.convert_format(
+        boxes, source=source, target=target, height=height, width=width
+    )

@@ -1,0 +1,47 @@
+"""Pictures with boxes."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_COLOURS = (
+    "#ff5c5c", "#4cc9f0", "#ffd166", "#06d6a0", "#c77dff",
+    "#ff9f1c", "#90be6d", "#f78fb3", "#a0c4ff", "#e0e0e0",
+)  # fmt: skip
+
+
+def draw_boxes(image: np.ndarray, found: Mapping[str, np.ndarray], scale: int = 1) -> "Image":
+    """One image with the boxes that were found in it, a colour for each class.
+
+    Args:
+        image: uint8 `[height, width, channels]`, grey or colour.
+        found: For this image: "boxes" `[n, 4]` (x1, y1, x2, y2) and "labels" `[n]`, with
+            "names" and "confidence" `[n]` if known; entries with a label of -1 are padding.
+        scale: Whole number by which the picture is enlarged.
+
+    Raises:
+        ImportError: Without Pillow.
+    """
+    try:
+        from PIL import Image, ImageDraw
+    except ImportError as error:
+        raise ImportError("Pictures need Pillow: pip install gdn_keras[plots]") from error
+
+    pixels = np.asarray(image)
+    picture = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).convert("RGB")
+    picture = picture.resize((picture.width * scale, picture.height * scale))
+    pen = ImageDraw.Draw(picture)
+    for k in np.flatnonzero(np.asarray(found["labels"]) >= 0):
+        label = int(found["labels"][k])
+        colour = _COLOURS[label % len(_COLOURS)]
+        x1, y1, x2, y2 = (np.asarray(found["boxes"][k], "float64") * scale).tolist()
+        pen.rectangle((x1, y1, x2, y2), outline=colour)
+        text = str(found["names"][k]) if "names" in found else str(label)
+        if "confidence" in found:
+            text = f"{text} {float(found['confidence'][k]):.2f}"
+        pen.text((x1 + 2, max(0, y1 - 11)), text, fill=colour)
+    return picture

@@ -1,0 +1,43 @@
+"""Non-maximum suppression, in any backend."""
+
+from typing import Any
+
+from keras import ops
+
+
+def pairwise_iou(boxes: Any) -> Any:
+    """Intersection over union of all pairs, `[batch, n, n]`, of boxes (x1, y1, x2, y2)."""
+    low = ops.maximum(boxes[:, :, None, :2], boxes[:, None, :, :2])
+    high = ops.minimum(boxes[:, :, None, 2:], boxes[:, None, :, 2:])
+    shared = ops.prod(ops.maximum(high - low, 0), axis=-1)
+    area = ops.prod(ops.maximum(boxes[..., 2:] - boxes[..., :2], 0), axis=-1)
+    union = area[:, :, None] + area[:, None] - shared
+    return shared / ops.maximum(union, 1e-9)
+
+
+def non_maximum_suppression(boxes: Any, valid: Any, iou_threshold: float) -> Any:
+    """Which boxes remain when each, best first, removes those that overlap it too much.
+
+    The greedy result is the only solution of: a box remains if no better box that remains overlaps
+    it. Applied over and over, that rule settles the boxes in their order, at least one more each
+    time and all of them after a few.
+
+    Args:
+        boxes: `[batch, n, 4]`, (x1, y1, x2, y2), best first.
+        valid: Booleans `[batch, n]`; the others are neither kept nor remove any.
+        iou_threshold: Greatest intersection over union of two boxes that both remain.
+
+    Returns:
+        Booleans `[batch, n]`.
+    """
+    order = ops.arange(ops.shape(boxes)[1])
+    better = order[:, None] < order
+    removes = ops.logical_and(pairwise_iou(boxes) > iou_threshold, better)
+
+    def settle(kept: Any, _: Any) -> tuple[Any, Any]:
+        removed = ops.any(ops.logical_and(kept[:, :, None], removes), axis=1)
+        following = ops.logical_and(valid, ops.logical_not(removed))
+        return following, ops.any(ops.not_equal(following, kept))
+
+    kept, _ = ops.while_loop(lambda _, changed: changed, settle, settle(valid, None))
+    return kept

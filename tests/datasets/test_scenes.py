@@ -1,0 +1,152 @@
+"""Scenes: where objects are, what they look like, and that equal seeds give equal scenes."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdn_keras.datasets import (
+    Scenes,
+    digit_scenes,
+    load_embedded_digits,
+    rescale_images,
+    scene_pipeline,
+    scene_set,
+)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    source = load_embedded_digits()
+    return source.x_test[:50], source.y_test[:50]
+
+
+def test_equal_seeds_give_equal_scenes(digits):
+    scenes = Scenes(*digits, background="clutter")
+    for one, two in zip(scenes.draw(3, 5), scenes.draw(3, 5), strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(scenes.draw(3, 5).image, scenes.draw(3, 6).image)
+    assert not np.array_equal(scenes.draw(3, 5).image, scenes.draw(4, 5).image)
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    overlap=st.sampled_from([0.0, 0.2, 1.0]),
+    height=st.integers(90, 130),
+    background=st.sampled_from(["empty", "clutter"]),
+)
+def test_boxes_lie_in_the_frame_and_overlap_no_more_than_allowed(seed, overlap, height, background):
+    source = load_embedded_digits()
+    scenes = Scenes(
+        source.x_test[:20],
+        source.y_test[:20],
+        sizes=[0.5, 1, 3],
+        shape=(height, 100),
+        count=(0, 8),
+        background=background,
+        max_overlap=overlap,
+    )
+    image, boxes, labels, sizes = scenes.draw(seed, 0)
+    assert image.shape == (height, 100, 1) and image.dtype == np.uint8
+    assert len(boxes) == len(labels) == len(sizes) <= 8
+    np.testing.assert_allclose(boxes[:, 2:] - boxes[:, :2], 20 * sizes[:, None] * [1, 1], rtol=1e-5)
+    assert (boxes >= 0).all() and (boxes <= [100, height, 100, height]).all()
+    for a, b in itertools.combinations(boxes.astype("float64"), 2):
+        sides = np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2])
+        smaller = min(a[2] - a[0], b[2] - b[0]) ** 2
+        assert np.prod(np.maximum(sides, 0)) <= overlap * smaller + 1e-6
+
+
+@pytest.mark.parametrize("size", [0.5, 1.0, 2.0])
+def test_a_digit_is_that_of_mnist_large_scale(digits, size):
+    scenes = Scenes(*digits, sizes=[size], shape=(112, 112), count=(1, 1))
+    for index in range(5):
+        image, [box], [label], _ = scenes.draw(0, index)
+        expected = [
+            rescale_images(digits[0][digits[1] == label], size, (n, n), contrast=None)
+            for n in (240, 241)
+        ]
+        assert min(_distance(image, box, digit) for e in expected for digit in e) <= 1
+
+
+def _distance(image, box, digit):
+    """Greatest difference in grey values, with the digit's centre on that of the box."""
+    left, top = (box[:2] + box[2:]) / 2 - len(digit) / 2
+    if left % 1 or top % 1:
+        return np.inf
+    digit = np.maximum(digit, 0) * 255 / digit.max()
+    window = digit[-int(top) :, -int(left) :][: image.shape[0], : image.shape[1]]
+    return np.abs(image[..., 0].astype("float32") - window).max()
+
+
+def test_tight_boxes_hold_the_light_half_of_the_ink(digits):
+    scenes = Scenes(*digits, sizes=[2], shape=(96, 128), count=(1, 1), boxes="tight")
+    for index in range(10):
+        image, [box], _, _ = scenes.draw(1, index)
+        x1, y1, x2, y2 = box.astype(int)
+        ink = image[..., 0] >= 128
+        assert ink[max(0, y1) : y2, max(0, x1) : x2].sum() == ink.sum()
+        assert 34 <= max(y2 - y1, x2 - x1) <= 48
+
+
+def test_clutter_leaves_objects_standing_out(digits):
+    scenes = Scenes(*digits, background="clutter", count=(1, 1))
+    for index in range(20):
+        image, [box], _, _ = scenes.draw(0, index)
+        x1, y1, x2, y2 = np.rint(box).astype(int)
+        assert image[y1:y2, x1:x2].max() >= 250
+        assert np.median(image) <= 128
+
+
+def test_colour_objects_of_any_shape():
+    images = np.random.default_rng(0).random((4, 12, 30, 3))
+    scenes = Scenes(images, np.arange(4), sizes=[1, 1.5], extent=30, shape=(96, 128))
+    test = scene_set(scenes, 3)
+    assert test.images.shape == (3, 96, 128, 3)
+    assert test.bounding_boxes["boxes"].shape == (3, 6, 4)
+
+
+def test_frames_without_objects(digits):
+    test = scene_set(Scenes(*digits, count=(0, 1)), 6)
+    empty = (test.labels < 0).all(axis=1)
+    assert 0 < empty.sum() < 6
+    assert not test.images[empty].any() and not test.boxes[empty].any()
+
+
+def test_pipeline_goes_on_where_it_was_stopped(digits):
+    scenes = Scenes(*digits)
+    batches = list(scene_pipeline(scenes, batch_size=3, seed=4).take(3))
+    images, targets = next(iter(scene_pipeline(scenes, batch_size=3, seed=4, first=2)))
+    np.testing.assert_array_equal(images, batches[2][0])
+    np.testing.assert_array_equal(targets["boxes"], batches[2][1]["boxes"])
+    fixed = scene_set(scenes, 9, seed=4)
+    np.testing.assert_array_equal(images, fixed.images[6:])
+    np.testing.assert_array_equal(targets["labels"], fixed.labels[6:])
+    assert images.shape == (3, 96, 96, 1) and targets["boxes"].shape == (3, 6, 4)
+
+
+def test_digits_of_the_package_are_the_default():
+    scenes = digit_scenes("train", sizes=[1])
+    assert len(scenes.images) == 3600
+    assert set(np.unique(scenes.labels)) == set(range(10))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sizes": []}, "`sizes` must hold at least one"),
+        ({"sizes": [0]}, "`sizes` must be a positive"),
+        ({"sizes": [5]}, "`shape` must have room for the largest object, 100 pixels"),
+        ({"count": (3, 2)}, "`count` must be"),
+        ({"background": "grey"}, "`background` must be one of"),
+        ({"boxes": "round"}, "`boxes` must be one of"),
+        ({"max_overlap": 1.5}, "`max_overlap` must lie in"),
+        ({"labels": np.zeros(3, int)}, "`labels` must be integers, one for each"),
+        ({"images": np.zeros((50, 28))}, "`images` must be numbers of shape"),
+    ],
+)
+def test_mistakes_are_named(digits, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Scenes(**{"images": digits[0], "labels": digits[1], **arguments})

@@ -1,0 +1,56 @@
+"""Errors of localisation of detections that are known."""
+
+import numpy as np
+import pytest
+
+from gdn_keras.datasets import digit_scenes, scene_set
+from gdn_keras.detection import evaluate_detector
+from gdn_keras.detection.evaluation import match_objects, size_slope
+
+SIZES = [0.5, 1.0, 2.0]
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    return scene_set(digit_scenes("test", sizes=SIZES, shape=(100, 140), count=(3, 6)), 10)
+
+
+def shifted(scenes, growth=1.0, shift=0.0):
+    """Detections of all objects, grown about their centres and shifted by a share of the side."""
+    side = (scenes.boxes[..., 2:3] - scenes.boxes[..., :1]) * [1.0]
+    middle = (scenes.boxes[..., :2] + scenes.boxes[..., 2:]) / 2 + shift * side * [1, 0]
+    boxes = np.concatenate([middle - growth * side / 2, middle + growth * side / 2], axis=-1)
+    size = np.where(scenes.labels >= 0, growth * scenes.sizes, -1)
+    confidence = np.where(scenes.labels >= 0, 0.9, -1)
+    return {"boxes": boxes, "labels": scenes.labels, "size": size, "confidence": confidence}
+
+
+def test_errors_are_those_that_were_made(scenes):
+    matches = match_objects(scenes, shifted(scenes, growth=1.05, shift=0.04))
+    assert len(matches.size) == (scenes.labels >= 0).sum()
+    np.testing.assert_allclose(matches.found / matches.size, 1.05, rtol=1e-5)
+    np.testing.assert_allclose(matches.distance, 0.04, rtol=1e-4)
+    assert size_slope(matches) == pytest.approx(1)
+
+
+def test_what_overlaps_too_little_is_no_match(scenes):
+    assert len(match_objects(scenes, shifted(scenes, shift=0.6)).size) == 0
+
+
+def test_results_are_listed_by_size(scenes):
+    pytest.importorskip("pycocotools")
+
+    class Perfect:
+        extent = 20.0
+
+        def changed(self, confidence_threshold):
+            return self
+
+        def predict(self, images, **options):
+            return shifted(scenes)
+
+    (everything, *by_size), slope = evaluate_detector(Perfect(), scenes, SIZES)
+    assert everything.objects == sum(result.objects for result in by_size)
+    assert [result.size for result in by_size] == SIZES
+    assert all(result.ap == pytest.approx(1) for result in by_size)
+    assert slope == pytest.approx(1)

@@ -1,0 +1,61 @@
+"""The detector on the package's own network."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from gdn_keras.datasets import digit_scenes, scene_set
+from gdn_keras.detection import Detector, SoftThreshold
+from gdn_keras.detection.grids import grid_points
+from gdn_keras.models import gaussian_derivative_network
+
+
+def make_detector(features=10, scales=(1.0, 2**0.5, 2.0)):
+    keras.utils.set_random_seed(0)
+    network = gaussian_derivative_network(
+        input_shape=(None, None, 1), widths=(4, 6), classes=features, scales=scales, output="points"
+    )
+    return Detector(network, num_classes=10, preprocessor=SoftThreshold(), confidence_threshold=0.0)
+
+
+def test_points_are_those_of_the_layer():
+    detector = make_detector()
+    layer = detector.network.get_layer("scale_channels")
+    points = grid_points(layer.point_grids((40, 56)), (40, 56))
+    found = np.stack([ops.convert_to_numpy(v) for v in points[:3]], axis=1)
+    np.testing.assert_allclose(found, layer.points((40, 56)), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("features", [10, 14])
+def test_training_lowers_the_loss(features):
+    detector = make_detector(features)
+    scenes = scene_set(digit_scenes("train", shape=(48, 48), count=(1, 2)), 4)
+    detector.compile(keras.optimizers.Adam(0.01))
+    history = detector.fit(scenes.images, scenes.bounding_boxes, epochs=6, verbose=0).history
+    assert history["loss"][-1] < history["loss"][0]
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="other backends know sizes")
+def test_graphs_for_images_of_unknown_size():
+    import tensorflow as tf
+
+    detector = make_detector()
+    graph = tf.function(
+        detector.detect, input_signature=[tf.TensorSpec([None, None, None, 1], "uint8")]
+    )
+    for shape in ((1, 40, 56, 1), (2, 64, 35, 1)):
+        images = np.random.default_rng(0).integers(0, 256, shape, "uint8")
+        expected = detector.detect(images)
+        for name, value in graph(images).items():
+            np.testing.assert_allclose(value, expected[name], atol=1e-3)
+
+
+def test_other_scales_share_the_weights(tmp_path):
+    small, large = make_detector(), make_detector(scales=[2 ** (k / 2) for k in range(6)])
+    large.network.set_weights(small.network.get_weights())
+    large.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    images = np.random.default_rng(0).integers(0, 256, (1, 96, 64, 1), "uint8")
+    one, two = (model.predict(images, verbose=0) for model in (large, loaded))
+    np.testing.assert_allclose(one["boxes"], two["boxes"], atol=1e-4)

@@ -1,0 +1,115 @@
+"""examples/detect.py: tables, JSON, pictures, and files that cannot be used."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gdn_keras.detection import Detector, SoftThreshold, export_detector
+from gdn_keras.detection.files import load_detector, read_picture
+from tests.detection.networks import tiny_network
+
+FILE = Path(__file__).parents[2] / "examples" / "detect.py"
+
+
+@pytest.fixture(scope="module")
+def main():
+    spec = importlib.util.spec_from_file_location("detect", FILE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.main
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """The same detector in both formats."""
+    folder = tmp_path_factory.mktemp("models")
+    detector = Detector(
+        tiny_network(2),
+        num_classes=2,
+        preprocessor=SoftThreshold(),
+        confidence_threshold=0.1,
+        class_names=["cat", "dog"],
+        bounding_box_format="rel_yxyx",
+    )
+    detector.save(folder / "model.keras")
+    export_detector(detector.changed(bounding_box_format="xyxy"), folder / "saved_model")
+    return folder
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 100, (40, 64), "uint8")
+    Image.fromarray(pixels).save(tmp_path / "grey.png")
+    Image.fromarray(np.stack([pixels] * 3, axis=-1)[:32]).save(tmp_path / "colour.jpg")
+    (tmp_path / "broken.png").write_bytes((tmp_path / "grey.png").read_bytes()[:200])
+    return tmp_path
+
+
+def run(main, capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    output = capsys.readouterr()
+    return code, output.out.splitlines(), output.err.splitlines()
+
+
+def test_table_and_pictures(main, models, pictures, capsys):
+    model = models / "model.keras"
+    code, lines, _ = run(main, capsys, model, pictures / "grey.png", pictures / "colour.jpg")
+    assert code == 0
+    assert lines[0].split() == ["file", "label", "confidence", "x1", "y1", "x2", "y2", "size"]
+    assert {line.split()[1] for line in lines[1:]} <= {"cat", "dog", "nothing"}
+    with Image.open(pictures / "grey_boxes.png") as drawn:
+        assert drawn.size == (64, 40)
+
+
+def test_both_formats_give_the_same_lines_of_json(main, models, pictures, capsys):
+    files = pictures / "grey.png", pictures / "colour.jpg"
+    outputs = []
+    for model in ("model.keras", "saved_model"):
+        code, lines, _ = run(main, capsys, models / model, *files, "--json")
+        assert code == 0
+        outputs.append([json.loads(line) for line in lines])
+    one, two = outputs
+    assert [record["file"] for record in one] == [str(file) for file in files]
+    assert not (pictures / "grey_boxes.png").exists()
+    for first, second in zip(one, two, strict=True):
+        assert len(first["detections"]) == len(second["detections"]) > 0
+        for a, b in zip(first["detections"], second["detections"], strict=True):
+            assert a["label"] == b["label"]
+            np.testing.assert_allclose(a["box"], b["box"], atol=0.05)
+            assert a.keys() == {"label", "confidence", "box", "size"}
+
+
+def test_a_broken_file_stops_nothing(main, models, pictures, capsys):
+    files = pictures / "broken.png", pictures / "missing.png", pictures / "grey.png"
+    code, lines, _ = run(main, capsys, models / "model.keras", *files, "--json")
+    records = [json.loads(line) for line in lines]
+    assert code == 1
+    assert ["error" in record for record in records] == [True, True, False]
+    code, lines, _ = run(main, capsys, models / "model.keras", *files)
+    assert code == 1 and "cannot be used" in lines[1]
+
+
+def test_a_model_that_is_none_is_one_line(main, pictures, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "wrong.keras").write_text("nothing")
+    for model in ("absent.keras", "wrong.keras", "empty"):
+        code, _, errors = run(main, capsys, tmp_path / model, pictures / "grey.png")
+        assert code == 2 and len(errors) == 1 and errors[0].startswith("error: ")
+
+
+def test_pictures_are_light_on_dark(tmp_path):
+    pixels = np.full((20, 30), 250, "uint8")
+    pixels[5:9, 6:20] = 0
+    Image.fromarray(pixels).save(tmp_path / "paper.png")
+    grey = read_picture(tmp_path / "paper.png", 1)
+    assert grey.shape == (20, 30, 1) and grey[0, 0, 0] == 5 and grey[6, 7, 0] == 255
+    assert read_picture(tmp_path / "paper.png", 3).shape == (20, 30, 3)
+
+
+def test_loading_names_what_is_missing(tmp_path):
+    with pytest.raises(OSError, match="does not exist"):
+        load_detector(tmp_path / "absent")
