@@ -147,7 +147,15 @@ class ScaleChannels(keras.layers.Layer):
         """
         self._check_has_maps("point_grids")
         sizes, xp = _sizes(shape)
-        return point_grids(sizes, self.scales, self.geometry, xp)
+        grids = point_grids(sizes, self.scales, self.geometry, xp)
+        if xp is np:
+            return grids
+        return tuple(
+            grid._replace(
+                rows=ops.cast(grid.rows, "int32"), columns=ops.cast(grid.columns, "int32")
+            )
+            for grid in grids
+        )
 
     def points(self, shape: Sequence[int]) -> np.ndarray:
         """(x, y, sigma_0) in pixels of each point of `maps="points"`, float32 [points, 3].
@@ -297,7 +305,7 @@ class ScaleChannels(keras.layers.Layer):
 
     def _check_step(self, sigma: float, spacing: float) -> None:
         """Raise unless a layer smooths by at least half a step of the grid before it."""
-        if spacing == 0 and self.scales[0] * sigma < 0.5:
+        if spacing == 0 and self.scales[0] * sigma < 0.5 - 1e-6:
             raise ValueError(
                 "`scales` must give the first layer a sigma of at least half a pixel, or there is "
                 f"nothing to sample between pixels. Received: scales={list(self.scales)} with "
