@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     add("--widths", type=int, nargs="+", default=[12, 16, 24, 32, 64], metavar="N")
     add("--batch-size", type=int, default=16, metavar="N", help="scenes in a batch (16)")
     add("--steps", type=int, default=100, metavar="N", help="batches in an epoch (100)")
-    add("--epochs", type=int, default=16, metavar="N", help="(16)")
+    add("--epochs", type=int, default=12, metavar="N", help="(12)")
     add("--learning-rate", type=float, default=0.01, metavar="RATE", help="(0.01)")
     add("--seed", type=int, default=0, metavar="N", help="(0)")
     add("--test-scenes", type=int, default=60, metavar="N", help="(60)")

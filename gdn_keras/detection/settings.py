@@ -27,8 +27,7 @@ class DetectorSettings:
     Args:
         widths: Feature channels of the network's layers before the last.
         scales: sigma_0 of the scale channels of the finished detector.
-        train_scales: Those of the training, a quarter octave apart, so that it learns what lies
-            between the channels of the finished detector.
+        train_scales: Those of the training.
         train_sizes: Sizes of the digits in training.
         train_frame: Height and width of the scenes in training.
         train_count: Least and greatest number of digits in them.
@@ -44,14 +43,14 @@ class DetectorSettings:
 
     widths: tuple[int, ...] = (12, 16, 24, 32, 64)
     scales: tuple[float, ...] = _powers(-2, 7, per_octave=2)
-    train_scales: tuple[float, ...] = _powers(-2, 6, per_octave=4)
+    train_scales: tuple[float, ...] = _powers(-1, 3, per_octave=2)
     train_sizes: tuple[float, ...] = (1.0,)
     train_frame: int = 96
     train_count: tuple[int, int] = (2, 6)
     background: str = "empty"
     batch_size: int = 16
     steps: int = 100
-    epochs: int = 16
+    epochs: int = 12
     learning_rate: float = 0.01
     final_learning_rate: float = 5e-5
     seed: int = 0
