@@ -53,7 +53,7 @@ _NEGLIGIBLE = 1e-4
 _EVERYWHERE = math.inf
 
 # Rows of a tile of a band, and the size of a grid up to which a whole matrix is faster than that
-# (benchmarks/detection.py measures both).
+# (benchmarks/read_outs.py measures both).
 _TILE = 32
 _SMALL = 192
 
