@@ -176,7 +176,8 @@ class ScaleChannels(keras.layers.Layer):
         check_image_shape(self, input_shape, minimum=3)
         if not self.network.built:
             self.network.build((None, None, None, input_shape[-1]))
-        self._features = input_shape[-1]
+        self._features = self.network.input_shape[-1]
+        check_image_shape(self, input_shape, channels=self._features)
         self.built = True
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:

@@ -410,6 +410,12 @@ def test_sigma_is_fixed():
                 make(sigma)
 
 
+def test_a_network_for_other_channels_is_refused():
+    layer = ScaleChannels(residual_network(CentralPixel), SCALES)
+    with pytest.raises(ValueError, match=r"built for images with 2 feature channels.*20, 20, 4\)"):
+        layer(np.zeros((1, 20, 20, 4), "float32"))
+
+
 def test_channels_first_is_named():
     layer = ScaleChannels(keras.Sequential([GaussianDerivative(3, 1.0), CentralPixel()]), SCALES)
     with pytest.raises(ValueError, match=r"feature channels last: \[batch, height, width"):
