@@ -12,8 +12,8 @@ from keras import ops
 
 from gdn_keras.layers import _derivation  # noqa: F401  (registers the rule of GaussianDerivative)
 from gdn_keras.layers._base import check_image_shape
+from gdn_keras.layers._checks import check_network, common_smoothing
 from gdn_keras.layers._engine import Program, stacked_maps, stacked_points, stacked_vectors
-from gdn_keras.layers.gaussian_derivative import GaussianDerivative
 from gdn_keras.layers.scale_pooling import ScalePooling
 from gdn_keras.scale_space import (
     DEFAULT_CONE,
@@ -114,8 +114,12 @@ class ScaleChannels(keras.layers.Layer):
         self.cone = check_positive("cone", cone)
         self.maps = check_choice("maps", maps, MAPS)
         self._pool = None if pooling is None else ScalePooling(pooling, dtype=self.dtype_policy)
-        self._check_network()
-        self._check_grids()
+        check_network(self.program, self.geometry, self.scales)
+        if self.maps == "points" and (not self.geometry.has_maps or pooling is not None):
+            raise ValueError(
+                '`maps="points"` is for a network without a read-out, and points are not pooled: '
+                f"set `pooling=None`. Received: pooling={pooling!r}, network={network!r}"
+            )
 
     @cached_property
     def program(self) -> Program:
@@ -125,7 +129,7 @@ class ScaleChannels(keras.layers.Layer):
     @cached_property
     def geometry(self) -> Geometry:
         """What the plan of the channels depends on, besides the image and the scales."""
-        smoothing = self._smoothing_layers()[0]
+        smoothing = common_smoothing(self.network, self.program)
         return Geometry(
             nodes=self.program.nodes,
             sampling=self.sampling,
@@ -145,7 +149,11 @@ class ScaleChannels(keras.layers.Layer):
 
         In a graph of unknown image size, height and width may be tensors.
         """
-        self._check_has_maps("point_grids")
+        if not self.geometry.has_maps:
+            raise ValueError(
+                "There are points only without a read-out. "
+                f"Received: network={self.network!r}, which has one"
+            )
         sizes, xp = _sizes(shape)
         grids = point_grids(sizes, self.scales, self.geometry, xp)
         if xp is np:
@@ -253,81 +261,6 @@ class ScaleChannels(keras.layers.Layer):
         # Copied, since Keras takes apart the configuration of a functional model.
         network = keras.saving.deserialize_keras_object(copy.deepcopy(config["network"]))
         return cls(**{**config, "network": network})
-
-    def _smoothing_layers(self) -> list[keras.Layer]:
-        """The layers that smooth, all of which have a boundary rule and a truncation."""
-        return [layer for layer in self.program.layers if hasattr(layer, "truncation")]
-
-    def _check_network(self) -> None:
-        layers = self._smoothing_layers()
-        if not any(isinstance(layer, GaussianDerivative) for layer in layers):
-            raise ValueError(
-                "`network` must hold at least one GaussianDerivative layer. "
-                f"Received: network={self.network!r}"
-            )
-        rules = [(layer.boundary, layer.truncation) for layer in layers]
-        if len(set(rules)) > 1:
-            raise ValueError(
-                "The smoothing layers of `network` must share `boundary` and `truncation`. "
-                f"Received: {rules}"
-            )
-        if self.maps == "points" and (not self.geometry.has_maps or self.pooling is not None):
-            raise ValueError(
-                '`maps="points"` is for a network without a read-out, and points are not pooled: '
-                f"set `pooling=None`. Received: pooling={self.pooling!r}, network={self.network!r}"
-            )
-
-    def _check_has_maps(self, name: str) -> None:
-        if not self.geometry.has_maps:
-            raise ValueError(
-                f"`{name}` is for a network without a read-out. Received: network={self.network!r}"
-            )
-
-    def _check_grids(self) -> None:
-        """Raise unless there is a grid for each layer, not too coarse for the next one."""
-        spacings = self.geometry.spacings
-        for node, layer in zip(self.geometry.nodes, self.program.layers, strict=True):
-            sources = [spacings[k] for k in node.inputs]
-            if None in sources and (node.sigma or node.read or set(sources) != {None}):
-                raise ValueError(
-                    "After a read-out there are vectors, which only layers that act on them alone "
-                    f"can take. Received: {layer!r} after one"
-                )
-            if 0 in sources and (node.read or node.neighbours or set(sources) != {0}):
-                raise ValueError(
-                    "The image itself has no scale: it must go through a GaussianDerivative or a "
-                    "GaussianSmoothing layer before it is read, or meets what went through one. "
-                    f"Received: {layer!r} on the image"
-                )
-            if node.neighbours:
-                self._check_progression()
-            if node.sigma and self.sampling == "matched":
-                self._check_step(node.sigma, sources[0])
-
-    def _check_step(self, sigma: float, spacing: float) -> None:
-        """Raise unless a layer smooths by at least half a step of the grid before it."""
-        if spacing == 0 and self.scales[0] * sigma < 0.5 - 1e-6:
-            raise ValueError(
-                "`scales` must give the first layer a sigma of at least half a pixel, or there is "
-                f"nothing to sample between pixels. Received: scales={list(self.scales)} with "
-                f"sigma={sigma:g}"
-            )
-        if sigma * self.density < spacing / 2:
-            sigmas = [node.sigma for node in self.geometry.nodes if node.sigma]
-            raise ValueError(
-                "Matched grids have `density` points per sigma, and each layer must smooth by at "
-                "least half a step of the grid before it: choose a higher `density`, sigmas that "
-                f"do not fall, or sampling='dense'. Received: density={self.density:g} with "
-                f"sigmas={sigmas}"
-            )
-
-    def _check_progression(self) -> None:
-        ratios = np.divide(self.scales[1:], self.scales[:-1])
-        if len(ratios) and np.ptp(np.log(ratios)) > 0.01:
-            raise ValueError(
-                "With `ScaleInteraction`, `scales` must be in geometric progression: neighbours "
-                f"must be equally far in all channels. Received: scales={list(self.scales)}"
-            )
 
 
 def _sizes(shape: Sequence[Any]) -> tuple[tuple[Any, Any], Any]:

@@ -1,11 +1,21 @@
 """The mathematics, in NumPy and SciPy alone: kernels, jets, grids and plans."""
 
+from gdn_keras.scale_space.channel_grids import PointGrid, point_grids
 from gdn_keras.scale_space.gaussian import (
     DEFAULT_TRUNCATION,
     discrete_gaussian,
     gaussian_kernel,
     kernel_moments,
     truncation_radius,
+)
+from gdn_keras.scale_space.geometry import (
+    DEFAULT_CONE,
+    DEFAULT_TRUNCATIONS,
+    MAPS,
+    SAMPLINGS,
+    Geometry,
+    Node,
+    cascade,
 )
 from gdn_keras.scale_space.grids import Band, Grid, sampling_matrix
 from gdn_keras.scale_space.jets import (
@@ -17,21 +27,7 @@ from gdn_keras.scale_space.jets import (
     scale_normalization,
 )
 from gdn_keras.scale_space.operators import Crop, Factors, LayerCost, Operator, factored
-from gdn_keras.scale_space.plans import (
-    DEFAULT_CONE,
-    DEFAULT_TRUNCATIONS,
-    MAPS,
-    SAMPLINGS,
-    Geometry,
-    Group,
-    Node,
-    PointGrid,
-    cascade,
-    layer_costs,
-    multiply_adds,
-    plan_channels,
-    point_grids,
-)
+from gdn_keras.scale_space.plans import Group, layer_costs, multiply_adds, plan_channels
 from gdn_keras.scale_space.validation import BOUNDARIES, MAX_ORDER
 
 __all__ = [

@@ -1,0 +1,116 @@
+"""Which grid points each tensor of a scale channel needs."""
+
+import math
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gdn_keras.scale_space.gaussian import truncation_radius
+from gdn_keras.scale_space.geometry import EVERYWHERE, Geometry
+from gdn_keras.scale_space.grids import Grid
+
+
+class Axis(NamedTuple):
+    """A tensor's grid along one axis, in units of sigma_0.
+
+    Attributes:
+        grid: Its points.
+        edge: Where it ends on either side: the image's edge, unless the cone ends before it.
+        cut: Whether the cone does.
+    """
+
+    grid: Grid
+    edge: Any
+    cut: Any
+
+
+class PointGrid(NamedTuple):
+    """The points of a scale channel's last grid, in pixels, centred on the image.
+
+    Attributes:
+        scale: sigma_0 of the channel.
+        step: Distance between neighbouring points.
+        rows: Number of points along y.
+        columns: Number of points along x.
+    """
+
+    scale: float
+    step: float
+    rows: Any
+    columns: Any
+
+
+def point_grids(
+    shape: tuple[Any, Any], scales: Sequence[float], geometry: Geometry, xp: ModuleType = np
+) -> tuple[PointGrid, ...]:
+    """The grid that each scale channel of a network without a read-out ends on."""
+    ends = [channel_grids(shape, scale, geometry, xp)[-1] for scale in scales]
+    return tuple(
+        PointGrid(scale, rows.grid.step * scale, rows.grid.size, columns.grid.size)
+        for scale, (rows, columns) in zip(scales, ends, strict=True)
+    )
+
+
+def channel_grids(
+    shape: tuple[Any, Any], scale: float, geometry: Geometry, xp: ModuleType
+) -> list[tuple[Axis, Axis] | None]:
+    """Grids of all tensors, the image first, along rows and columns; `None` after a read-out."""
+    plan = _dense_axis if geometry.sampling == "dense" else _matched_axis
+    rows, columns = (plan(size, scale, geometry, xp) for size in shape)
+    return [None if r is None else (r, c) for r, c in zip(rows, columns, strict=True)]
+
+
+def _dense_axis(size: Any, scale: float, geometry: Geometry, xp: ModuleType) -> list[Axis | None]:
+    """The image's pixels, within the exact reach of the truncated kernels above."""
+    needed = [0] * (len(geometry.nodes) + 1)
+    needed[-1] = size
+    for node, own in zip(reversed(geometry.nodes), range(len(needed) - 1, 0, -1), strict=True):
+        reach = 0
+        if node.sigma is not None:
+            reach = node.margin + truncation_radius(node.sigma * scale, geometry.truncation)
+        # The centre of an even image is the mean of its two central pixels.
+        wanted = {"center": 2 - size % 2, "everywhere": size}.get(node.read, needed[own])
+        wanted = size if node.neighbours else wanted + 2 * reach
+        for k in node.inputs:
+            needed[k] = xp.minimum(size, xp.maximum(needed[k], wanted))
+    axes: list[Axis | None] = []
+    for count, spacing in zip(needed, geometry.spacings, strict=True):
+        count = size if spacing == 0 else int(count) if xp is np else count
+        axis = Axis(Grid(count, 1 / scale), count / scale / 2, count != size)
+        axes.append(None if spacing is None else axis)
+    return axes
+
+
+def _matched_axis(size: Any, scale: float, geometry: Geometry, xp: ModuleType) -> list[Axis | None]:
+    """An odd number of points about the image's centre, as far as the image or the cone goes."""
+    image = Axis(Grid(size, 1 / scale), size / scale / 2, False)
+    known: dict[tuple, Axis] = {}
+    axes: list[Axis | None] = []
+    for reach, spacing in zip(geometry.reaches, geometry.spacings, strict=True):
+        if spacing is not None and spacing > 0:
+            key = reach, spacing
+            if key not in known:  # tensors of equal grids share one object
+                known[key] = _matched_grid(image.edge, reach, spacing, geometry, xp)
+            axes.append(known[key])
+        else:
+            axes.append(image if spacing == 0 else None)
+    return axes
+
+
+def _matched_grid(
+    image_edge: Any, reach: float, spacing: float, geometry: Geometry, xp: ModuleType
+) -> Axis:
+    step = spacing / geometry.density
+    # The last point lies inside the image, at most a step from its edge.
+    to_edge = xp.maximum(0.0, xp.ceil(image_edge / step - 1 - 1e-6))
+    if reach == EVERYWHERE:
+        half, edge, cut = to_edge, image_edge, False
+    else:
+        half = xp.minimum(to_edge, math.ceil(geometry.cone * reach / step))
+        cut = half < to_edge
+        edge = xp.where(cut, (half + 0.5) * step, image_edge)
+    if xp is np:  # Python's numbers, which can be compared and hashed
+        half, edge, cut = int(half), float(edge), bool(cut)
+    return Axis(Grid(2 * half + 1, step), edge, cut)
