@@ -1,8 +1,9 @@
 """Networks as plain data, for `gdn_keras.from_preset`.
 
 `parameters` are arguments of `gdn_keras.models.gaussian_derivative_network`; `weights` is the
-folder of `saved_models` where trained weights are, with a README that says how well they do. There,
-`class_names` are known too, and the registered name of the layer that takes raw pixels.
+folder of `saved_models` where trained weights are, with a README that says how well they do.
+`class_names` and the registered name of the layer that takes raw pixels are for networks that do
+not hold them themselves.
 """
 
 # sigma_0 = 2^(i/2), from 1/sqrt(2) to 8: the paper's eight scale channels.
@@ -45,6 +46,18 @@ PRESETS = {
             **_DIGIT_NAMES,
         }
         for size in (1, 2, 4)
+    },
+    "traffic_signs": {
+        "description": "43 German traffic signs in colour photographs, nine scale channels, "
+        "trained on signs of 28 to 40 pixels only.",
+        "parameters": {
+            "input_shape": (112, 112, 3),
+            "widths": (24, 32, 48, 64, 96),
+            "classes": 43,
+            "scales": tuple(2 ** (i / 2) for i in range(-2, 7)),
+            "cone": 2.0,
+        },
+        "weights": "traffic_signs",
     },
     "large_size2": {
         "description": "`large`, ten scale channels, trained on digits of size 2 only.",

@@ -10,6 +10,14 @@ from pathlib import Path
 
 from gdn_keras.training.run_folder import MODEL, RESULTS, read_results
 
+_LIMITS = {
+    "mnist_large_scale": "digits off the centre by more than a pixel or two of the original "
+    "28×28, or rotated by more than about 15°, are not what it was trained for. Digits larger than "
+    "the frame (size > 5.6) are cut off by it.",
+    "gtsrb": "one German traffic sign in the middle of a photograph at its own resolution, its "
+    "edge continued where it is smaller than the frame; not a detector. Below about 24 pixels "
+    "signs have lost detail; above 95 they leave the frame.",
+}
 SHIPPED = Path(__file__).parents[1] / "saved_models"
 
 
@@ -50,9 +58,9 @@ def card(name: str, results: dict, command: str) -> str:
         f"{trained} only, with {_channels(training_scales)}: {settings['epochs']} epochs, {steps} "
         f"steps of {settings['batch_size']}, {augmented}, seed {settings['seed']}.",
         f"- **Command**: `{command}`",
-        f"- **Accuracy** on {results['sizes'][0]['images']} test images at each size:",
+        f"- **Accuracy** on {_counts(results)} test images at each size:",
         "",
-        f"| test size | {' | '.join(sizes)} |",
+        f"| {results.get('size_name', 'test size')} | {' | '.join(sizes)} |",
         "|---" * (len(sizes) + 1) + "|",
         f"| % | {' | '.join(accuracies)} |",
         "",
@@ -64,9 +72,7 @@ def card(name: str, results: dict, command: str) -> str:
             "accuracy.json.",
         ]
     lines += [
-        "- **Limits**: digits off the centre by more than a pixel or two of the original 28×28, "
-        "or rotated by more than about 15°, are not what it was trained for. Digits larger than "
-        "the frame (size > 5.6) are cut off by it.",
+        f"- **Limits**: {_LIMITS[settings['data']]}",
         "",
         "```python",
         "import gdn_keras",
@@ -75,10 +81,16 @@ def card(name: str, results: dict, command: str) -> str:
         "```",
         "",
         "or, with TensorFlow alone: "
-        f"`python examples/predict.py saved_models/{name}/saved_model digit.png`.",
+        f"`python examples/predict.py saved_models/{name}/saved_model picture.png`.",
         "",
     ]
     return "\n".join(lines)
+
+
+def _counts(results: dict) -> str:
+    """How many test images there are, at least and at most."""
+    counts = [row["images"] for row in results["sizes"]]
+    return f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(counts[0])
 
 
 def _channels(scales) -> str:

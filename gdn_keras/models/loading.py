@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from gdn_keras.models.classifier import as_classifier, class_names_of
+from gdn_keras.models.classifier import as_classifier, class_names_of, preprocessing_of
 from gdn_keras.models.gaussian_derivative_network import gaussian_derivative_network
 from gdn_keras.presets import PRESETS
 from gdn_keras.scale_space.validation import check_choice
@@ -40,16 +40,19 @@ def from_preset(preset: str, load_weights: bool = True, **overrides: Any) -> ker
     entry = PRESETS[preset]
     if not load_weights or "weights" not in entry:
         return gaussian_derivative_network(**{**entry["parameters"], **overrides})
-    network = keras.saving.load_model(_file(entry["weights"]), compile=False)
+    trained = keras.saving.load_model(_file(entry["weights"]), compile=False)
+    names = class_names_of(trained)
+    if names is not None and not overrides:
+        return trained
+    preprocessing = preprocessing_of(trained)
+    if preprocessing is None:
+        preprocessing = keras.saving.get_registered_object(entry["preprocessing"])()
+    network = trained
     try:
         if overrides:
-            weights = network.get_weights()
             network = gaussian_derivative_network(**{**entry["parameters"], **overrides})
-            network.set_weights(weights)
-        if class_names_of(network) is not None:
-            return network
-        preprocessing = keras.saving.get_registered_object(entry["preprocessing"])()
-        return as_classifier(network, preprocessing, entry["class_names"])
+            network.set_weights(trained.get_weights())
+        return as_classifier(network, preprocessing, names or entry["class_names"])
     except ValueError as error:
         given = ", ".join(f"{name}={value!r}" for name, value in overrides.items())
         raise ValueError(
