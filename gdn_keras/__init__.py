@@ -3,7 +3,17 @@
 from gdn_keras import startup
 
 # isort: split
-from gdn_keras import analysis, datasets, export, layers, models, presets, scale_space, training
+from gdn_keras import (
+    analysis,
+    datasets,
+    detection,
+    export,
+    layers,
+    models,
+    presets,
+    scale_space,
+    training,
+)
 from gdn_keras.models import from_preset
 from gdn_keras.version import __version__
 
@@ -11,6 +21,7 @@ __all__ = [
     "__version__",
     "analysis",
     "datasets",
+    "detection",
     "export",
     "from_preset",
     "layers",

@@ -38,6 +38,8 @@ def from_preset(preset: str, load_weights: bool = True, **overrides: Any) -> ker
     """
     check_choice("preset", preset, tuple(PRESETS))
     entry = PRESETS[preset]
+    if "parameters" not in entry:  # a detector, which knows all about itself
+        return _load_detector(preset, load_weights, overrides)
     if not load_weights or "weights" not in entry:
         return gaussian_derivative_network(**{**entry["parameters"], **overrides})
     trained = keras.saving.load_model(_file(entry["weights"]), compile=False)
@@ -59,6 +61,20 @@ def from_preset(preset: str, load_weights: bool = True, **overrides: Any) -> ker
             f"The weights of {preset!r} do not fit a network with {given}. Pass "
             "`load_weights=False` to train one of your own."
         ) from error
+
+
+def _load_detector(preset: str, load_weights: bool, overrides: dict[str, Any]) -> keras.Model:
+    from gdn_keras import detection  # whose models Keras must know to load them
+
+    if not load_weights:
+        raise ValueError(
+            f"{preset!r} comes with its weights only; `gdn_keras.detection.Detector` makes others. "
+            "Received: load_weights=False"
+        )
+    trained = keras.saving.load_model(_file(PRESETS[preset]["weights"]), compile=False)
+    if not isinstance(trained, detection.Detector):
+        raise ValueError(f"The file of {preset!r} holds no detector. Reinstall gdn_keras.")
+    return trained.changed(**overrides) if overrides else trained
 
 
 def _file(folder: str) -> Path:
