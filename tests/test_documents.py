@@ -1,0 +1,47 @@
+"""What the documents say: their Python runs as printed, their links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINKING = [*PAGES, *sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("saved_models/*/README.md"))]
+WORDS = 900
+
+_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!\w+:|#)([^)\s]+)\)")
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def _blocks(page: Path) -> list[str]:
+    """The Python blocks of a page, each below as many empty lines as stand before it there."""
+    text = page.read_text(encoding="utf-8")
+    return ["\n" * text[: m.start(1)].count("\n") + m[1] for m in _BLOCK.finditer(text)]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if _blocks(page)], ids=_name)
+def test_python_blocks_run_as_printed(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GDN_KERAS_CACHE", str(tmp_path / "cache"))
+    namespace = {"__name__": "page"}
+    for block in _blocks(page):
+        exec(compile(block, page, "exec"), namespace)
+
+
+def test_links_lead_somewhere():
+    broken = [
+        f"{_name(page)}: {link}"
+        for page in dict.fromkeys(LINKING)
+        for link in _LINK.findall(page.read_text(encoding="utf-8"))
+        if not (page.parent / link.split("#")[0]).exists()
+    ]
+    assert not broken
+
+
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= WORDS

@@ -1,0 +1,179 @@
+"""Draws the figures of docs/how_it_works.md, those of the paper under the number they have there.
+
+    python tools/figures.py
+
+It takes half a minute. The paper's figures 5 and 6 are diagrams without data; 8 and 10 are drawn by
+every run of examples/train_large_scale.py, 9 by tools/results.py.
+"""
+
+import argparse
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+from keras import ops
+
+import gdn_keras
+from gdn_keras.analysis.plots import figure_file
+from gdn_keras.datasets import draw_sizes, load_embedded_digits, rescale_images
+from gdn_keras.models import scale_channels_of
+from gdn_keras.scale_space import (
+    Geometry,
+    cascade,
+    directional_derivative,
+    gaussian_derivative_kernel,
+    point_grids,
+)
+
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+SIGMA, ANGLE = 4.0, math.pi / 6  # as in the paper's figures 3 and 4
+DIGIT = 3  # of the test digits in the package
+
+
+def support_regions(path: Path) -> None:
+    """Figure 1: a receptive field of fixed size, and one that grows with the object."""
+    sizes = (1, 2, 4)
+    with figure_file(path, 2, 3, (6.3, 4.3)) as (_, axes):
+        for column, size in enumerate(sizes):
+            for row, scale in enumerate((2, size)):
+                axis = axes[row, column]
+                _show(axis, _digit(size), "gray")
+                for radius in (1, 2):
+                    circle = _circle(axis, 4 * radius * scale)
+                    axis.add_patch(circle)
+        axes[0, 0].set_ylabel("fixed receptive field")
+        axes[1, 0].set_ylabel("matching receptive field")
+
+
+def feature_maps(path: Path) -> None:
+    """Figure 2, with images: smooth and differentiate, then rescale, or the other way round."""
+    layer = scale_channels_of(gdn_keras.from_preset("large_size2")).network.layers[0]
+    small, large = _digit(2), _digit(4)
+    maps = [
+        ops.convert_to_numpy(layer(x[None, ..., None].astype("float32"), scale=scale))[0]
+        for x, scale in ((small, 2.0), (large, 4.0))
+    ]
+    feature = int(maps[0].std(axis=(0, 1)).argmax())
+    upper = [x[..., feature] for x in maps]
+    # A pixel of the small map lies between four of the large one; its middle half is all of it.
+    reduced = upper[1].reshape(56, 2, 56, 2).mean(axis=(1, 3))
+    middle = upper[0][28:84, 28:84]
+    error = np.linalg.norm(reduced - middle) / np.linalg.norm(middle - middle.mean())
+    limit = max(np.abs(x).max() for x in upper)
+    with figure_file(path, 2, 2, (4.8, 5.0)) as (figure, axes):
+        for column, (image, features, size) in enumerate(
+            zip((small, large), upper, (2, 4), strict=True)
+        ):
+            _show(axes[0, column], features, "RdBu_r", limit)
+            _show(axes[1, column], image, "gray")
+            axes[0, column].set_title(rf"$F_1$ at $\sigma_0$ = {size}")
+            axes[1, column].set_xlabel(["$f$", "$f'(2x) = f(x)$"][column])
+        figure.suptitle(f"the two ways differ by {100 * error:.1f} %", fontsize=9)
+
+
+def kernels(path: Path) -> None:
+    """Figure 3: the Gaussian kernel and its derivatives up to order two."""
+    orders = {"$g$": (0, 0), "$g_x$": (1, 0), "$g_y$": (0, 1)}
+    orders |= {"$g_{xx}$": (2, 0), "$g_{xy}$": (1, 1), "$g_{yy}$": (0, 2)}
+    places = {(0, 0): (0, 1), (1, 0): (1, 0), (0, 1): (1, 2)}
+    places |= {(2, 0): (2, 0), (1, 1): (2, 1), (0, 2): (2, 2)}
+    with figure_file(path, 3, 3, (4.2, 4.6)) as (_, axes):
+        for axis in axes.flat:
+            axis.set_axis_off()
+        for name, order in orders.items():
+            axis = axes[places[order]]
+            axis.set_axis_on()
+            _show(axis, _as_convolution(gaussian_derivative_kernel(*order, SIGMA)), "RdBu_r")
+            axis.set_title(name)
+
+
+def directional(path: Path) -> None:
+    """Figure 4: directional derivatives, as combinations of those along the axes."""
+    with figure_file(path, 1, 2, (4.2, 2.4)) as (_, axes):
+        for order, axis in zip((1, 2), axes[0], strict=True):
+            weights = directional_derivative(order, ANGLE)
+            parts = [gaussian_derivative_kernel(order - j, j, SIGMA) for j in range(order + 1)]
+            size = max(len(part) for part in parts)
+            field = sum(w * _framed(x, size) for w, x in zip(weights, parts, strict=True))
+            _show(axis, _as_convolution(field), "RdBu_r")
+            axis.set_title([r"$g_\varphi$", r"$g_{\varphi\varphi}$"][order - 1])
+
+
+def sample_images(path: Path) -> None:
+    """Figure 7: MNIST Large Scale."""
+    draw_sizes(load_embedded_digits().x_test[:3], (1, 2**0.5, 2, 8**0.5, 4), path=path)
+
+
+def matched_grids(path: Path) -> None:
+    """The grids of three layers in three scale channels. Not in the paper."""
+    shape, ratio = (112, 112), 1.25
+    with figure_file(path, 3, 3, (6.3, 6.6)) as (_, axes):
+        for row, layers in enumerate((1, 3, 6)):
+            nodes = cascade([ratio**k for k in range(layers)], read=None)
+            geometry = Geometry(nodes, "matched", "symmetric", 1e-3, 1.0, maps="points")
+            grids = point_grids(shape, (1.0, 2.0, 4.0), geometry)
+            for axis, grid in zip(axes[row], grids, strict=True):
+                _show(axis, _digit(grid.scale), "gray")
+                y, x = (
+                    55.5 + grid.step * (np.arange(n) - (n - 1) / 2)
+                    for n in (grid.rows, grid.columns)
+                )
+                axis.plot(*(m.ravel() for m in np.meshgrid(x, y)), ".", color="C1", markersize=1)
+                axis.set_title(rf"$\sigma_0$ = {grid.scale:g}, {grid.rows} × {grid.columns}")
+            axes[row, 0].set_ylabel(f"layer {layers}")
+
+
+def _digit(size: float) -> np.ndarray:
+    return rescale_images(load_embedded_digits().x_test[DIGIT : DIGIT + 1], size)[0]
+
+
+def _show(axis: Any, image: np.ndarray, colours: str, limit: float | None = None) -> None:
+    if colours != "gray":
+        limit = limit or np.abs(image).max()
+        axis.imshow(image, cmap=colours, vmin=-limit, vmax=limit)
+    else:
+        axis.imshow(image, cmap=colours)
+    axis.set_xticks([])
+    axis.set_yticks([])
+
+
+def _circle(axis: Any, radius: float) -> Any:
+    from matplotlib.patches import Circle
+
+    return Circle((55.5, 55.5), radius, fill=False, color="C1", linewidth=1)
+
+
+def _as_convolution(kernel: np.ndarray) -> np.ndarray:
+    """The kernel itself, from the template that an image is correlated with; y upwards."""
+    return kernel[::-1, ::-1][::-1]
+
+
+def _framed(kernel: np.ndarray, size: int) -> np.ndarray:
+    return np.pad(kernel, (size - len(kernel)) // 2)
+
+
+FIGURES: dict[str, Callable[[Path], None]] = {
+    "figure_1_support_regions.png": support_regions,
+    "figure_2_commuting_diagram.png": feature_maps,
+    "figure_3_kernels.png": kernels,
+    "figure_4_directional_derivatives.png": directional,
+    "figure_7_sample_images.png": sample_images,
+    "matched_grids.png": matched_grids,
+}
+
+
+def main() -> None:
+    """Draws all of them."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    for name, draw in FIGURES.items():
+        draw(PICTURES / name)
+        print(PICTURES / name)
+
+
+if __name__ == "__main__":
+    main()
