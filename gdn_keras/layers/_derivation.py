@@ -49,7 +49,8 @@ class Derivation(Rule):
     ) -> Channels:
         channels = inputs[0].map(lambda x: ops.cast(x, self._layer.compute_dtype))
         # One grid step per sigma, in all channels of matched sampling; not so in dense channels.
-        kernels = {op.sigma: self._kernel(op.sigma, training) for ((op, *_),) in edges}
+        sigmas = {operators[0].sigma for (operators,) in edges}
+        kernels = {sigma: self._kernel(sigma, training) for sigma in sigmas}
         tensors = tuple(
             self._derive(channels, group, operators, *kernels[operators[0].sigma], training)
             for group, (operators,) in enumerate(edges)

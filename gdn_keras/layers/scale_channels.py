@@ -14,6 +14,7 @@ from gdn_keras.layers import _derivation  # noqa: F401  (registers the rule of G
 from gdn_keras.layers._base import check_image_shape
 from gdn_keras.layers._checks import check_network, common_smoothing
 from gdn_keras.layers._engine import Program, stacked_maps, stacked_points, stacked_vectors
+from gdn_keras.layers._unknown_sizes import TracedFunctions
 from gdn_keras.layers.scale_pooling import ScalePooling
 from gdn_keras.scale_space import (
     DEFAULT_CONE,
@@ -230,8 +231,10 @@ class ScaleChannels(keras.layers.Layer):
 
     def _planned(self, inputs: Any, geometry: Geometry) -> tuple[Group, ...]:
         shape = tuple(inputs.shape[1:3])
-        sizes, xp = _sizes(ops.shape(inputs)[1:3] if None in shape else shape)
-        return plan_channels(sizes, self.scales, geometry, xp)
+        if None not in shape:
+            return plan_channels(shape, self.scales, geometry)
+        sizes, xp = _sizes(ops.shape(inputs)[1:3])
+        return plan_channels(sizes, self.scales, geometry, xp, TracedFunctions())
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         batch, height, width, channels = input_shape

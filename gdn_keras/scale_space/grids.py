@@ -123,39 +123,30 @@ def sampling_matrix(
     return _scattered(columns, values, source.size, xp)
 
 
-def tiled(target: Grid, tile: int, xp: ModuleType = np) -> Grid:
-    """A grid that goes on beyond its end, to a multiple of `tile` points."""
-    size = xp.ceil(target.size / tile) * tile
-    size = int(size) if xp is np else size
-    return Grid(size, target.step, target.center + target.step * (size - target.size) / 2)
-
-
-def band(
-    first: np.ndarray,
-    columns: np.ndarray,
-    values: np.ndarray,
-    shape: tuple[Any, Any],
-    ratio: float,
-    tile: int,
+def sampling_band(
+    source: Grid,
+    target: Grid,
+    sigma: float,
+    boundary: str = "symmetric",
+    truncation: float = DEFAULT_TRUNCATION,
+    moments: int = 2,
+    edge: float | None = None,
+    mirrored: bool = False,
     xp: ModuleType = np,
+    tile: int = 32,
 ) -> Band:
-    """The matrix of `folded_rows` for a target from `tiled`, as a band.
-
-    Args:
-        first: From `sampling_rows`.
-        columns, values: From `folded_rows`.
-        shape: Of the matrix, without the rows that were added.
-        ratio: Step of the target over that of the source.
-        tile: Rows of a tile.
-        xp: Array functions.
-    """
-    width = math.ceil((tile - 1) * ratio) + values.shape[1] // 2 + 2
-    last = xp.maximum(shape[1] - width, 0)
-    starts = xp.clip(first[::tile], 0, last)
-    tiles = (-1, tile, values.shape[1])
-    inside = xp.reshape(columns, tiles) - starts[:, None, None]
-    weights = _scattered(xp.reshape(inside, (-1, tiles[2])), values, width, xp)
-    return Band(starts, xp.reshape(weights, (-1, tile, width)), shape)
+    """`sampling_matrix` as a band, in tiles of `tile` rows. Other arguments are the same."""
+    ratio = target.step / source.step
+    tiles = xp.ceil(target.size / tile)
+    index = xp.arange(tile * tiles, dtype="float64") - (target.size - 1) / 2
+    start = (target.center - source.center) / source.step + (source.size - 1) / 2
+    first, rows = sampling_rows(index * ratio + start, sigma / source.step, truncation, moments, xp)
+    columns, values = folded_rows(first, rows, source, boundary, edge, mirrored, xp)
+    width = math.ceil((tile - 1) * ratio) + rows.shape[1] + 2
+    starts = xp.clip(first[::tile], 0, xp.maximum(source.size - width, 0))
+    inside = xp.reshape(columns, (-1, tile, values.shape[1])) - starts[:, None, None]
+    weights = _scattered(xp.reshape(inside, (-1, values.shape[1])), values, width, xp)
+    return Band(starts, xp.reshape(weights, (-1, tile, width)), (target.size, source.size))
 
 
 def sampling_rows(

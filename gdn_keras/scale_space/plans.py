@@ -15,24 +15,15 @@ import numpy as np
 
 from gdn_keras.scale_space.channel_grids import Axis, channel_grids
 from gdn_keras.scale_space.geometry import Geometry, Node
-from gdn_keras.scale_space.grids import (
-    Band,
-    Grid,
-    band,
-    folded_rows,
-    sampling_matrix,
-    sampling_rows,
-    tiled,
-)
+from gdn_keras.scale_space.grids import Band, Grid, sampling_band, sampling_matrix
 from gdn_keras.scale_space.operators import Crop, LayerCost, Operator, factored
 
 # Singular values of dense operators that are left out where that saves work, at most. What second
 # derivatives make of them is below the rounding errors of float32; third ones would show more.
 _NEGLIGIBLE = 1e-4
 
-# Rows of a tile of a band, and the size of a grid up to which a whole matrix is faster than that
-# (benchmarks/read_outs.py measures both).
-_TILE = 32
+# The size of a grid up to which a whole matrix is faster than a band (benchmarks/read_outs.py
+# measures both).
 _SMALL = 192
 
 
@@ -55,7 +46,11 @@ class Group:
 
 
 def plan_channels(
-    shape: tuple[Any, Any], scales: Sequence[float], geometry: Geometry, xp: ModuleType = np
+    shape: tuple[Any, Any],
+    scales: Sequence[float],
+    geometry: Geometry,
+    xp: ModuleType = np,
+    traced: Callable | None = None,
 ) -> tuple[Group, ...]:
     """Plan all scale channels for images of the given height and width, finest channel first.
 
@@ -64,13 +59,14 @@ def plan_channels(
         scales: sigma_0 of the channels.
         geometry: What else the plan depends on.
         xp: Array functions: NumPy's, or `keras.ops` where the shape consists of tensors.
+        traced: For tensors, `(key, function) -> function`, which makes a graph hold a function
+            that is called many times only once for each key.
     """
     grids = [channel_grids(shape, scale, geometry, xp) for scale in scales]
     if xp is np:
         operator = _operator
     else:
-        reach = xp.maximum(*shape) / 2 / scales[0]
-        operator = functools.partial(_operator.__wrapped__, rows=_RowTables(reach, xp), xp=xp)
+        operator = functools.partial(_operator.__wrapped__, traced=traced, xp=xp)
     channels = [_plan_channel(i, scales, grids, geometry, operator) for i in range(len(scales))]
     if xp is not np:
         return tuple(channels)
@@ -119,7 +115,7 @@ def _plan_channel(
         edges.append(tuple((_edge(s, here[n], node, lifted, geometry, operator),) for s in sources))
     outputs = None
     if geometry.has_maps and geometry.maps == "pixels" and geometry.sampling == "matched":
-        outputs = (operator(here[-1], here[0], _least(here[-1]), 0, geometry, rows=None),)
+        outputs = (operator(here[-1], here[0], _least(here[-1]), 0, geometry),)
     return Group((scales[i],), tuple(edges), outputs)
 
 
@@ -161,36 +157,6 @@ def _least(source: tuple[Axis, Axis]) -> float:
     return source[0].grid.step / 2
 
 
-class _RowTables:
-    """Rows of operators whose grids are unknown, computed once for all channels and both axes.
-
-    Matched grids have a point in the middle of the image. From there, the positions of one grid
-    in steps of another are the same numbers in every channel; only how far they go differs.
-    """
-
-    def __init__(self, reach: Any, xp: ModuleType):
-        self._reach = reach  # of the finest channel, in sigma_0
-        self._xp = xp
-        self._tables: dict[tuple, tuple] = {}
-
-    def __call__(
-        self, source: Grid, target: Grid, count: Any, sigma: float, truncation: float
-    ) -> tuple[Any, Any]:
-        """Rows for the first `count` points of a target and, from there on, beyond it."""
-        xp = self._xp
-        key = (source.step, target.step, sigma)
-        if key not in self._tables:
-            half = xp.ceil(self._reach / target.step) + 3  # margins included
-            index = xp.arange(-half, half + 1 + _TILE, dtype="float64")
-            position = index * (target.step / source.step)
-            rows = sampling_rows(position, sigma / source.step, truncation, 2, xp)
-            self._tables[key] = (half, *rows)
-        half, first, rows = self._tables[key]
-        start = xp.cast(half - (target.size - 1) / 2, "int32")
-        cut = slice(start, start + xp.cast(count, "int32"))
-        return first[cut] + (source.size - 1) / 2, rows[cut]
-
-
 @lru_cache(maxsize=1024)
 def _operator(
     source: tuple[Axis, Axis],
@@ -199,7 +165,7 @@ def _operator(
     margin: int,
     geometry: Geometry,
     moments: int = 2,
-    rows: Callable | None = None,
+    traced: Callable | None = None,
     xp: ModuleType = np,
 ) -> Operator:
     """Smoothing between two grids; cached, so that channels with equal grids share one object.
@@ -208,7 +174,7 @@ def _operator(
     moments of T do. So they are set right there.
     """
     matrices = [
-        _matrix(here, there.grid.padded(margin), sigma, geometry, moments, rows, xp)
+        _matrix(here, there.grid.padded(margin), sigma, geometry, moments, traced, xp)
         for here, there in zip(source, target, strict=True)
     ]
     factors = None
@@ -224,24 +190,26 @@ def _matrix(
     sigma: float,
     geometry: Geometry,
     moments: int,
-    rows: Callable | None,
+    traced: Callable | None,
     xp: ModuleType,
 ) -> np.ndarray | Band:
     """Smoothing along one axis: a matrix where it is small, a band where it is not, or may be."""
-    # A cone's end is no edge of the image: nothing is known to be zero beyond it.
-    ends = source.edge, source.cut, xp
-    here, boundary, truncation = source.grid, geometry.boundary, geometry.truncation
-    if xp is np and (here.size <= _SMALL or geometry.sampling == "dense"):
-        return sampling_matrix(here, target, sigma, boundary, truncation, moments, *ends)
-    longer = tiled(target, _TILE, xp)
-    if rows is None or moments == 4 or geometry.sampling == "dense":
-        position = longer.positions(xp) / here.step + (here.size - 1) / 2
-        found = sampling_rows(position, sigma / here.step, truncation, moments, xp)
-    else:
-        found = rows(here, target, longer.size, sigma, truncation)
-    folded = folded_rows(*found, here, boundary, *ends)
-    shape = target.size, here.size
-    return band(found[0], *folded, shape, target.step / here.step, _TILE, xp)
+    steps = source.grid.step, target.step
+
+    def sample(size: Any, count: Any, edge: Any, cut: Any, way: Callable) -> Any:
+        # A cone's end is no edge of the image: nothing is known to be zero beyond it.
+        ends = {"edge": edge, "mirrored": cut, "xp": xp}
+        grids = Grid(size, steps[0]), Grid(count, steps[1])
+        return way(*grids, sigma, geometry.boundary, geometry.truncation, moments, **ends)
+
+    arguments = source.grid.size, target.size, source.edge, source.cut
+    if xp is np:
+        whole = source.grid.size <= _SMALL or geometry.sampling == "dense"
+        return sample(*arguments, sampling_matrix if whole else sampling_band)
+    # In units of sigma_0 all channels have the same steps, and so share one function.
+    key = (*(round(step, 9) for step in steps), sigma, moments)
+    parts = traced(key, lambda *sizes: sample(*sizes, sampling_band)[:2])(*arguments)
+    return Band(*parts, (target.size, source.grid.size))
 
 
 def layer_costs(
