@@ -59,6 +59,10 @@ PRESETS = {
         },
         "weights": "traffic_signs",
     },
+    "digit_detector": {
+        "description": "Finds digits of any size in grey pictures, trained on size 1 only.",
+        "weights": "digit_detector",
+    },
     "large_size2": {
         "description": "`large`, ten scale channels, trained on digits of size 2 only.",
         "parameters": {**_LARGE, "scales": _WIDE_SCALES},

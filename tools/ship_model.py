@@ -8,6 +8,10 @@ import json
 import shutil
 from pathlib import Path
 
+import keras
+
+from gdn_keras.detection import export_detector
+from gdn_keras.detection.job import RESULTS as PRECISION
 from gdn_keras.training.run_folder import MODEL, RESULTS, read_results
 
 _LIMITS = {
@@ -32,6 +36,68 @@ def ship(run: Path, name: str, command: str) -> Path:
     shutil.copytree(run / "saved_model", folder / "saved_model")
     (folder / "README.md").write_text(card(name, results, command))
     return folder
+
+
+def ship_detector(run: Path, name: str, command: str) -> Path:
+    """The same for a detector, exported anew."""
+    detector = keras.saving.load_model(run / MODEL, compile=False)
+    results = json.loads((run / PRECISION).read_text())
+    folder = SHIPPED / name
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(run / MODEL, folder / MODEL)
+    shutil.copyfile(run / PRECISION, folder / PRECISION)
+    export_detector(detector, folder / "saved_model")
+    (folder / "README.md").write_text(detector_card(name, results, command))
+    return folder
+
+
+def detector_card(name: str, results: dict, command: str) -> str:
+    """The card of a detector."""
+    settings = results["settings"]
+    trained = ", ".join(f"{size:g}" for size in settings["train_sizes"])
+    frame, (height, width) = settings["train_frame"], settings["test_shape"]
+    rows = [
+        f"| {row['size']:.3g} | {row['objects']} | {row['ap50']:.3f} | {row['ap75']:.3f} | "
+        f"{row['ap']:.3f} | {100 * row['size_error']:.1f} | {100 * row['centre_error']:.1f} |"
+        for row in results["sizes"]
+    ]
+    everything = results["all"]
+    lines = [
+        f"# {name}",
+        "",
+        f"Finds digits in grey pictures of any size: what, where and how large. "
+        f"{results['parameters']} parameters, {_channels(settings['scales'])}.",
+        "",
+        f"- **Trained on** scenes of {frame}×{frame} pixels, {settings['background']} background, "
+        f"with {settings['train_count'][0]} to {settings['train_count'][1]} digits of size "
+        f"{trained} only (a digit of size 1 is 20 pixels high), with "
+        f"{_channels(settings['train_scales'])}: {settings['steps'] * settings['epochs']} batches "
+        f"of {settings['batch_size']}, seed {settings['seed']}.",
+        f"- **Command**: `{command}`",
+        f"- **Test**: {settings['test_scenes']} scenes of {width}×{height}, digits of all sizes. "
+        f"All together: average precision {everything['ap50']:.3f} at IoU 0.5 and "
+        f"{everything['ap75']:.3f} at 0.75. Size found over size, both logarithmic: slope "
+        f"{results['slope']:.2f}.",
+        "",
+        "| size | digits | AP at IoU 0.5 | at 0.75 | COCO mean | size error, % | centre error, % |",
+        "|---|---|---|---|---|---|---|",
+        *rows,
+        "",
+        "Errors are medians over the digits that were found; of the centre, in sides of the box.",
+        "",
+        "- **Limits**: light digits on a dark background, like those of MNIST.",
+        "",
+        "```python",
+        "import gdn_keras",
+        "",
+        f'detector = gdn_keras.from_preset("{name}")',
+        "```",
+        "",
+        f"or, with TensorFlow alone: `python examples/detect.py saved_models/{name}/saved_model "
+        "picture.png`.",
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def card(name: str, results: dict, command: str) -> str:
@@ -105,4 +171,5 @@ if __name__ == "__main__":
     parser.add_argument("name")
     parser.add_argument("--command", required=True, help="the command of the run, for the card")
     options = parser.parse_args()
-    print(ship(options.run, options.name, options.command))
+    put = ship_detector if (options.run / PRECISION).exists() else ship
+    print(put(options.run, options.name, options.command))
