@@ -138,7 +138,8 @@ class ScaleChannels(keras.layers.Layer):
 
     def plan(self, shape: Sequence[int]) -> tuple[Group, ...]:
         """The grids and operators of all channels, for images of the given height and width."""
-        return plan_channels(tuple(shape), self.scales, self.geometry)
+        height, width = shape
+        return plan_channels((height, width), self.scales, self.geometry)
 
     def point_grids(self, shape: Sequence[Any]) -> tuple[PointGrid, ...]:
         """The grid that each channel ends on, for images of the given height and width.
@@ -295,7 +296,7 @@ class ScaleChannels(keras.layers.Layer):
             if node.sigma and self.sampling == "matched":
                 self._check_step(node.sigma, sources[0])
 
-    def _check_step(self, sigma: float, spacing: float) -> None:
+    def _check_step(self, sigma: float, spacing: float | None) -> None:
         """Raise unless a layer smooths by at least half a step of the grid before it."""
         if spacing == 0 and self.scales[0] * sigma < 0.5:
             raise ValueError(
@@ -303,7 +304,7 @@ class ScaleChannels(keras.layers.Layer):
                 f"nothing to sample between pixels. Received: scales={list(self.scales)} with "
                 f"sigma={sigma:g}"
             )
-        if sigma * self.density < spacing / 2:
+        if spacing is not None and sigma * self.density < spacing / 2:
             sigmas = [node.sigma for node in self.geometry.nodes if node.sigma]
             raise ValueError(
                 "Matched grids have `density` points per sigma, and each layer must smooth by at "

@@ -114,10 +114,11 @@ class Geometry:
         found: list[float | None] = [0.0]
         for node in self.nodes:
             sources = [found[i] for i in node.inputs]
-            if node.read or None in sources:
+            steps = [step for step in sources if step is not None]
+            if node.read or len(steps) < len(sources):
                 found.append(None)
             else:
-                found.append(max(sources) if node.sigma is None else node.sigma)
+                found.append(max(steps) if node.sigma is None else node.sigma)
         return tuple(found)
 
 
@@ -204,7 +205,7 @@ def point_grids(
     ends = [_channel_grids(shape, scale, geometry, xp)[-1] for scale in scales]
     return tuple(
         PointGrid(scale, rows.grid.step * scale, rows.grid.size, columns.grid.size)
-        for scale, (rows, columns) in zip(scales, ends, strict=True)
+        for scale, (rows, columns) in zip(scales, filter(None, ends), strict=True)
     )
 
 
@@ -213,7 +214,7 @@ def _together(group: Group, channel: Group) -> Group:
         tuple(a + b for a, b in zip(here, there, strict=True))
         for here, there in zip(group.edges, channel.edges, strict=True)
     )
-    outputs = group.outputs and group.outputs + channel.outputs
+    outputs = group.outputs and group.outputs + (channel.outputs or ())
     return Group(group.scales + channel.scales, edges, outputs)
 
 
@@ -293,7 +294,7 @@ def _channel_grids(
     """Grids of all tensors, the image first, along rows and columns; `None` after a read-out."""
     plan = _dense_axis if geometry.sampling == "dense" else _matched_axis
     rows, columns = (plan(size, scale, geometry, xp) for size in shape)
-    return [None if r is None else (r, c) for r, c in zip(rows, columns, strict=True)]
+    return [None if r is None or c is None else (r, c) for r, c in zip(rows, columns, strict=True)]
 
 
 def _dense_axis(size: Any, scale: float, geometry: Geometry, xp: ModuleType) -> list[_Axis | None]:
@@ -305,7 +306,7 @@ def _dense_axis(size: Any, scale: float, geometry: Geometry, xp: ModuleType) -> 
         if node.sigma is not None:
             reach = node.margin + truncation_radius(node.sigma * scale, geometry.truncation)
         # The centre of an even image is the mean of its two central pixels.
-        wanted = {"center": 2 - size % 2, "everywhere": size}.get(node.read, needed[own])
+        wanted = {"center": 2 - size % 2, "everywhere": size}.get(node.read or "", needed[own])
         wanted = size if node.neighbours else wanted + 2 * reach
         for k in node.inputs:
             needed[k] = xp.minimum(size, xp.maximum(needed[k], wanted))
@@ -358,13 +359,13 @@ def _reaches(geometry: Geometry) -> list[float]:
     variance[-1] = _EVERYWHERE
     spacings = geometry.spacings
     for node, own in zip(reversed(geometry.nodes), range(len(variance) - 1, 0, -1), strict=True):
-        wanted = {"center": 0.0, "everywhere": _EVERYWHERE}.get(node.read, variance[own])
+        wanted = {"center": 0.0, "everywhere": _EVERYWHERE}.get(node.read or "", variance[own])
         for k in node.inputs:
             added = 0.0
             if node.sigma is not None:
                 added = node.sigma**2
             elif spacings[k] != spacings[own] and spacings[own] is not None:
-                added = (spacings[k] / geometry.density / 2) ** 2
+                added = ((spacings[k] or 0.0) / geometry.density / 2) ** 2
             variance[k] = max(variance[k], wanted + added)
             if node.neighbours:
                 variance[k] = _EVERYWHERE
@@ -417,15 +418,16 @@ def _operator(
     The lift is where scale channels could differ: the finer one is, the more the third and fourth
     moments of T do. So they are set right there.
     """
-    matrices = [
+    down, across = (
         _matrix(here, there.grid.padded(margin), sigma, geometry, moments, rows, xp)
         for here, there in zip(source, target, strict=True)
-    ]
+    )
     factors = None
     if xp is np and geometry.sampling == "dense" and margin == 1:
         tolerance = min(_NEGLIGIBLE, geometry.truncation)
-        factors = tuple(factored(matrix, tolerance) for matrix in matrices)
-    return Operator(*matrices, sigma / target[0].grid.step, factors)
+        if isinstance(down, np.ndarray) and isinstance(across, np.ndarray):  # dense ones are
+            factors = factored(down, tolerance), factored(across, tolerance)
+    return Operator(down, across, sigma / target[0].grid.step, factors)
 
 
 def _matrix(
@@ -439,7 +441,7 @@ def _matrix(
 ) -> np.ndarray | Band:
     """Smoothing along one axis: a matrix where it is small, a band where it is not, or may be."""
     # A cone's end is no edge of the image: nothing is known to be zero beyond it.
-    ends = source.edge, source.cut, xp
+    ends = (source.edge, source.cut, xp)
     here, boundary, truncation = source.grid, geometry.boundary, geometry.truncation
     if xp is np and (here.size <= _SMALL or geometry.sampling == "dense"):
         return sampling_matrix(here, target, sigma, boundary, truncation, moments, *ends)
@@ -449,9 +451,10 @@ def _matrix(
         found = sampling_rows(position, sigma / here.step, truncation, moments, xp)
     else:
         found = rows(here, target, longer.size, sigma, truncation)
-    folded = folded_rows(*found, here, boundary, *ends)
+    first, weights = found
+    columns, values = folded_rows(first, weights, here, boundary, *ends)
     shape = target.size, here.size
-    return band(found[0], *folded, shape, target.step / here.step, _TILE, xp)
+    return band(first, columns, values, shape, target.step / here.step, _TILE, xp)
 
 
 def layer_costs(
