@@ -1,5 +1,6 @@
 """The paper's two theorems as numbers: scale covariance and scale invariance, measured."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import keras
@@ -61,7 +62,7 @@ def covariance_error(
     Example:
 
     >>> model = gdn_keras.models.from_preset("default")
-    >>> gdn_keras.training.covariance_error(model, factor=2.0).output  # doctest: +SKIP
+    >>> gdn_keras.analysis.covariance_error(model, factor=2.0).output  # doctest: +SKIP
     array([0.004, 0.006, ...])
 
     Args:
@@ -157,7 +158,9 @@ def blob_images(
     return images.astype("float32")
 
 
-def _image_pairs(model, factor, images, scales):
+def _image_pairs(
+    model: keras.Model, factor: float, images: np.ndarray | None, scales: Sequence[float]
+) -> tuple[np.ndarray, np.ndarray]:
     """Images, and the same images with their frames rescaled by `factor`."""
     height, width, channels = model.input_shape[1:]
     if height is None or width is None:
@@ -180,7 +183,7 @@ def _image_pairs(model, factor, images, scales):
     return images, rescale_images(images, factor, frame, **options)
 
 
-def _matching_pairs(scales, factor) -> list[tuple[int, int]]:
+def _matching_pairs(scales: Sequence[float], factor: float) -> list[tuple[int, int]]:
     check_positive("factor", factor)
     pairs = [
         (i, j)
@@ -201,6 +204,6 @@ def _outputs(model: keras.Model, images: np.ndarray) -> np.ndarray:
     return keras.ops.convert_to_numpy(model(images, training=False))
 
 
-def _share(stack, pair, count):
+def _share(stack: np.ndarray, pair: int, count: int | None) -> np.ndarray:
     """The images that were made for a pair, or all of them."""
     return stack if count is None else stack[pair * count : (pair + 1) * count]

@@ -15,7 +15,7 @@ class SizeResult(NamedTuple):
     """A classifier at one test size.
 
     Attributes:
-        size: The test size.
+        size: The test size, or `None` for validation images.
         images: Number of test images.
         accuracy: Share of them that was recognised.
         confusion: Counts [true class, predicted class].
@@ -32,8 +32,8 @@ class SizeResult(NamedTuple):
 
 def evaluate_by_size(
     model: keras.Model,
-    data: ImageData | Callable[[float], Any],
-    sizes: Iterable[float] | None = None,
+    data: ImageData | Callable[[Any], Any],
+    sizes: Iterable[float | None] | None = None,
     batch_size: int = 100,
     report: Callable[[SizeResult], None] | None = None,
 ) -> list[SizeResult]:
@@ -58,7 +58,7 @@ def evaluate_by_size(
         if not isinstance(data, ImageData):
             raise ValueError("`sizes` must be given for a function of sizes. Received: sizes=None")
         sizes = data.test_sizes
-    load = data.test if isinstance(data, ImageData) else data
+    load: Callable[[Any], Any] = data.test if isinstance(data, ImageData) else data
     scaled = has_scale_channels(model) and len(scale_channels_of(model).output.shape) == 3
     classifier = with_channels(model) if scaled else model
     results = []
@@ -69,7 +69,7 @@ def evaluate_by_size(
             output, stack = output if scaled else (output, None)
             labels.append(truth)
             scores.append(_class_scores(output))
-            winners.append(winning_channels(stack) if scaled else ())
+            winners.append(() if stack is None else winning_channels(stack))
         if not labels:
             raise ValueError(f"`data` must hold at least one image. Received: none at {size=}")
         channels = len(scale_channels_of(model).scales) if scaled else 0
@@ -82,10 +82,10 @@ def evaluate_by_size(
 
 def accuracy_by_size(
     model: keras.Model,
-    data: ImageData | Callable[[float], Any],
-    sizes: Iterable[float] | None = None,
+    data: ImageData | Callable[[Any], Any],
+    sizes: Iterable[float | None] | None = None,
     batch_size: int = 100,
-) -> dict[float, float]:
+) -> dict[Any, float]:
     """The scale-generalisation curve: `{size: accuracy}`. Arguments as in `evaluate_by_size`."""
     results = evaluate_by_size(model, data, sizes, batch_size)
     return {result.size: result.accuracy for result in results}

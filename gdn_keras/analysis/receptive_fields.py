@@ -48,7 +48,7 @@ def second_layer_fields(model: keras.Model, sigma: float = 6.0) -> np.ndarray:
     return np.stack([fftconvolve(first[c], second[unit, c]) for unit, c in enumerate(strongest)])
 
 
-def _layers(model):
+def _layers(model: keras.Model) -> tuple[list[GaussianDerivative], np.ndarray]:
     """The derivative layers, and the gains of the normalisation after the first."""
     layers = scale_channels_of(model).program.layers
     jets = [layer for layer in layers if isinstance(layer, GaussianDerivative)]
@@ -57,7 +57,7 @@ def _layers(model):
     return jets, gains
 
 
-def _fields(layer, sigma: float) -> np.ndarray:
+def _fields(layer: GaussianDerivative, sigma: float) -> np.ndarray:
     """[units, input channels, size, size] of one layer."""
     orders = jet_orders(layer.order, layer.zero_order)
     factorial = (1, 1, 2, 6)

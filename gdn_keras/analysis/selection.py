@@ -1,6 +1,7 @@
 """Scale selection: which scale channel of a network answers to which size."""
 
 from collections.abc import Sequence
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import keras
@@ -74,6 +75,7 @@ def shortest_interval(
 ) -> tuple[float, float]:
     """The shortest run of scales whose shares add up to `mass`; the heaviest of equals."""
     total = np.concatenate([[0.0], np.cumsum(shares)])
+    start, length = 0, len(scales)
     for length in range(1, len(scales) + 1):
         weights = total[length:] - total[:-length]
         start = int(np.argmax(weights))
@@ -130,5 +132,5 @@ def winning_channels(stack: np.ndarray) -> np.ndarray:
     return stack.max(axis=tuple(range(2, stack.ndim))).argmax(axis=1)
 
 
-def _float32(images) -> np.ndarray:
+def _float32(images: Any) -> np.ndarray:
     return np.asarray(images).astype("float32", copy=False)

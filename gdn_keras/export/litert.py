@@ -46,9 +46,10 @@ def export_litert(
     content = tf.lite.TFLiteConverter.from_concrete_functions([function], module).convert()
     with replacing(path) as temporary:
         temporary.write_bytes(content)
-        if class_names_of(model) is not None:
+        class_names = class_names_of(model)
+        if class_names is not None:
             with zipfile.ZipFile(temporary, "a") as archive:
-                archive.writestr(LABELS, "\n".join(class_names_of(model)))
+                archive.writestr(LABELS, "\n".join(class_names))
         check_equal(model, litert_runner(temporary), "LiteRT file")
     return path
 

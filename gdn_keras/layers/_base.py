@@ -1,5 +1,6 @@
 """What the layers share: checks of image shapes, and the choice of how to smooth."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +24,12 @@ def check_fixed(name: str, value: Any) -> Any:
     return value
 
 
-def check_image_shape(layer, input_shape, minimum: int = 1, channels: int | None = None) -> None:
+def check_image_shape(
+    layer: keras.Layer,
+    input_shape: Sequence[int | None],
+    minimum: int = 1,
+    channels: int | None = None,
+) -> None:
     """Raise unless `input_shape` is [batch, height, width, channels] of a usable size.
 
     `channels` is the number that the layer was built for, if it depends on it.
@@ -52,11 +58,12 @@ def check_image_shape(layer, input_shape, minimum: int = 1, channels: int | None
         )
 
 
-def fits_matrices(shape, sigma: float, truncation: float) -> bool:
+def fits_matrices(shape: Sequence[int | None], sigma: float, truncation: float) -> bool:
     """Whether smoothing by matrices is possible, and faster than by depthwise convolutions."""
-    if any(size is None for size in shape):
+    known = [size for size in shape if size is not None]
+    if len(known) < len(shape):
         return False
-    return max(shape) <= _MATRIX_WIDTHS * (2 * truncation_radius(sigma, truncation) + 1)
+    return max(known) <= _MATRIX_WIDTHS * (2 * truncation_radius(sigma, truncation) + 1)
 
 
 @lru_cache(maxsize=256)

@@ -4,11 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from keras import ops
 
 from gdn_keras.layers._resampling import sample_at_once, sample_transposed, swap_axes
-from gdn_keras.scale_space import Crop, Operator
+from gdn_keras.scale_space import Band, Crop, Operator
 
 # For each group of channels, for each input of a step, the edge of each channel.
 Edges = Sequence[Sequence[Sequence[Operator | Crop | None]]]
@@ -104,13 +103,13 @@ def applied(x: Any, edge: Operator | Crop | None, swapped: bool) -> Any:
         return x
     if isinstance(edge, Crop):
         return _middle(x, edge[::-1] if swapped else edge)
-    matrices = edge.rows, edge.columns
+    rows, columns = (edge.columns, edge.rows) if swapped else (edge.rows, edge.columns)
     # Rounded apart, the entries of the product no longer are one, and stencils times sigma^2 make
     # much of that where sigma is many steps of the grid.
-    whole = all(isinstance(matrix, np.ndarray) for matrix in matrices)
-    small = whole and matrices[0].size * matrices[1].size <= _SMALL and edge.sigma <= 2
-    sample = sample_at_once if small else sample_transposed
-    return sample(x, *(matrices[::-1] if swapped else matrices))
+    if isinstance(rows, Band) or isinstance(columns, Band):
+        return sample_transposed(x, rows, columns)
+    small = rows.size * columns.size <= _SMALL and edge.sigma <= 2
+    return sample_at_once(x, rows, columns) if small else sample_transposed(x, rows, columns)
 
 
 def _middle(x: Any, sizes: Sequence[Any]) -> Any:

@@ -48,12 +48,15 @@ class Derivation(Rule):
         self, step: Step, inputs: Sequence[Channels], edges: Edges, training: bool | None
     ) -> Channels:
         channels = inputs[0].map(lambda x: ops.cast(x, self._layer.compute_dtype))
+        groups = [
+            [edge for edge in operators if isinstance(edge, Operator)] for (operators,) in edges
+        ]
         # One grid step per sigma, in all channels of matched sampling; not so in dense channels.
-        sigmas = {operators[0].sigma for (operators,) in edges}
+        sigmas = {operators[0].sigma for operators in groups}
         kernels = {sigma: self._kernel(sigma, training) for sigma in sigmas}
         tensors = tuple(
             self._derive(channels, group, operators, *kernels[operators[0].sigma], training)
-            for group, (operators,) in enumerate(edges)
+            for group, operators in enumerate(groups)
         )
         return replace(channels, tensors=tensors, lifted=True, swapped=not channels.swapped)
 
@@ -77,8 +80,8 @@ class Derivation(Rule):
         if not channels.swapped:  # sampling swaps rows and columns
             kernel = ops.transpose(kernel, (1, 0, 2, 3))
         x = channels.of_group(group)
-        if len(operators) == 1 and self._runs_factored(operators[0], x.shape[-1]):
-            factors = operators[0].factors
+        factors = operators[0].factors
+        if factors and len(operators) == 1 and self._runs_factored(operators[0], x.shape[-1]):
             rows, columns = factors[::-1] if channels.swapped else factors
             coefficients = sample_transposed(x, rows.compress, columns.compress)
             outputs = expanded_convolution(coefficients, kernel, columns.expand, rows.expand)

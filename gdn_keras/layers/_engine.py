@@ -59,7 +59,7 @@ class Program:
         read = Step(CentralPixel(), (tensor,))
         return Program([*self._steps[:tensor], read])
 
-    def features(self, channels: int) -> list[int]:
+    def features(self, channels: Any) -> list[int]:
         """Feature channels of all tensors, the image's first."""
         found = [(None, None, None, channels)]
         for step in self._steps:

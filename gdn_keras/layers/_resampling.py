@@ -52,7 +52,7 @@ def _integer(size: Any) -> Any:
     return size if isinstance(size, int) else ops.cast(size, "int32")
 
 
-def sample_at_once(x, rows: np.ndarray, columns: np.ndarray):
+def sample_at_once(x: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
     """The same as `sample_transposed`, by one product with both matrices multiplied out."""
     (p, height), (q, width) = rows.shape, columns.shape
     channels = x.shape[-1]
@@ -62,12 +62,12 @@ def sample_at_once(x, rows: np.ndarray, columns: np.ndarray):
     return ops.reshape(x, (-1, q, p, channels))
 
 
-def swap_axes(x):
+def swap_axes(x: Any) -> Any:
     """Swap rows and columns of images."""
     return ops.transpose(x, (0, 2, 1, 3))
 
 
-def smooth_depthwise(x, sigma: float, margin: int, boundary: str, truncation: float):
+def smooth_depthwise(x: Any, sigma: float, margin: int, boundary: str, truncation: float) -> Any:
     """Smoothing by two depthwise convolutions; any height and width, known or not.
 
     Returns the smoothed image with `margin` more pixels on each side, as the stencils need them.
@@ -83,7 +83,7 @@ def smooth_depthwise(x, sigma: float, margin: int, boundary: str, truncation: fl
     return x
 
 
-def extend(x, axis: int, margin: int, boundary: str):
+def extend(x: Any, axis: int, margin: int, boundary: str) -> Any:
     """Continue images beyond their edges by `margin` pixels, however large that is."""
     if boundary == "zero":
         padding = [(margin, margin) if a == axis else (0, 0) for a in range(4)]
@@ -98,7 +98,7 @@ def extend(x, axis: int, margin: int, boundary: str):
     return ops.take(x, index, axis=axis)
 
 
-def valid_convolution(x, kernel, training=True):
+def valid_convolution(x: Any, kernel: Any, training: bool | None = True) -> Any:
     """A VALID convolution; in training its gradient with respect to `x` is one too.
 
     TensorFlow's own CPU gradient of a convolution's input runs at half the speed or less of the
@@ -114,11 +114,11 @@ def valid_convolution(x, kernel, training=True):
     return _with_input_gradient(x, ops.stop_gradient(kernel), y)
 
 
-def _valid_shape(x, kernel):
+def _valid_shape(x: Any, kernel: Any) -> tuple[int, ...]:
     return tuple(size - kernel.shape[0] + 1 for size in x.shape[1:3])
 
 
-def expanded_convolution(x, kernel, rows: np.ndarray, columns: np.ndarray):
+def expanded_convolution(x: Any, kernel: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
     """The VALID convolution of an image that is given in a basis: U_y X U_x^T, never formed.
 
     Each tap of the kernel mixes the coefficients, and is expanded with the basis shifted to it.
@@ -152,10 +152,10 @@ def expanded_convolution(x, kernel, rows: np.ndarray, columns: np.ndarray):
 
 
 @ops.custom_gradient
-def _with_input_gradient(x, kernel, y):
+def _with_input_gradient(x: Any, kernel: Any, y: Any) -> tuple[Any, Any]:
     """`y`, passing gradients on to `x` by a full convolution with the reflected kernel."""
 
-    def grad(*args, upstream=None):
+    def grad(*args: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
         upstream = args[-1] if upstream is None else upstream
         margin = kernel.shape[0] // 2
         padding = [(0, 0), (margin, margin), (margin, margin), (0, 0)]

@@ -1,5 +1,8 @@
 """Reading the centre of a feature map."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -27,11 +30,11 @@ class CentralPixel(keras.layers.Layer):
         [batch, channels].
     """
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[int | None]) -> None:
         check_image_shape(self, input_shape)
         self.built = True
 
-    def call(self, inputs):
+    def call(self, inputs: Any) -> Any:
         inputs = ops.cast(inputs, self.compute_dtype)  # Keras leaves integers as they are
         for _ in range(2):
             size = inputs.shape[1] or ops.shape(inputs)[1]
@@ -39,10 +42,10 @@ class CentralPixel(keras.layers.Layer):
             inputs = (inputs[:, (size - 1) // 2] + inputs[:, size // 2]) / 2
         return inputs
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         return (input_shape[0], input_shape[-1])
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return super().get_config()  # defined here, it takes dtype policies that are objects
 
 

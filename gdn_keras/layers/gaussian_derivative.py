@@ -1,5 +1,8 @@
 """The linearly combined Gaussian jet as a Keras layer."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -85,16 +88,16 @@ class GaussianDerivative(keras.layers.Layer):
         zero_order: bool = False,
         boundary: str = "symmetric",
         truncation: float = DEFAULT_TRUNCATION,
-        activation=None,
+        activation: Any = None,
         use_bias: bool = True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        **kwargs,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
     ):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.filters = check_integer("filters", filters)
@@ -117,7 +120,7 @@ class GaussianDerivative(keras.layers.Layer):
         """Radius of the difference stencils."""
         return 1 if self.order <= 2 else 2
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[int | None]) -> None:
         check_image_shape(self, input_shape, minimum=3)
         terms = len(jet_orders(self.order, self.zero_order))
         # Kernels are composed in the variable's own precision and cast afterwards, hence no
@@ -142,7 +145,7 @@ class GaussianDerivative(keras.layers.Layer):
             )
         self.built = True
 
-    def call(self, inputs, scale: float = 1.0):
+    def call(self, inputs: Any, scale: float = 1.0) -> Any:
         check_image_shape(self, inputs.shape, minimum=3, channels=self.kernel.shape[1])
         inputs = ops.cast(inputs, self.compute_dtype)  # Keras leaves integers as they are
         sigma = self.sigma * check_positive("scale", scale)
@@ -157,7 +160,7 @@ class GaussianDerivative(keras.layers.Layer):
             smoothed = smooth_depthwise(inputs, sigma, self.margin, self.boundary, self.truncation)
         return self.finish(valid_convolution(smoothed, kernel), self.bias)
 
-    def compose_kernel(self, sigma: float):
+    def compose_kernel(self, sigma: float) -> Any:
         """K = sum_j sigma^|a_j| C_j delta_j, the jet and its weights as one kernel.
 
         Args:
@@ -174,16 +177,16 @@ class GaussianDerivative(keras.layers.Layer):
         composed = ops.matmul(ops.convert_to_tensor(basis, dtype=self.kernel.dtype), weights)
         return ops.reshape(composed, (size, size, *self.kernel.shape[1:]))
 
-    def finish(self, outputs, bias=None):
+    def finish(self, outputs: Any, bias: Any = None) -> Any:
         """Add a bias to what a composed kernel gave, and apply the activation."""
         if bias is not None:
             outputs = outputs + ops.cast(bias, outputs.dtype)
         return self.activation(outputs)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         return (*input_shape[:-1], self.filters)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "filters": self.filters,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import keras
 from keras import ops
@@ -53,18 +54,18 @@ class GaussianSmoothing(keras.layers.Layer):
         sigma: float,
         boundary: str = "symmetric",
         truncation: float = DEFAULT_TRUNCATION,
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.sigma = check_sigma(check_fixed("sigma", sigma))
         self.boundary = check_boundary(boundary)
         self.truncation = check_truncation(truncation)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[int | None]) -> None:
         check_image_shape(self, input_shape)
         self.built = True
 
-    def call(self, inputs, scale: float = 1.0):
+    def call(self, inputs: Any, scale: float = 1.0) -> Any:
         inputs = ops.cast(inputs, self.compute_dtype)  # Keras leaves integers as they are
         sigma = self.sigma * check_positive("scale", scale)
         shape = inputs.shape[1:3]
@@ -74,10 +75,10 @@ class GaussianSmoothing(keras.layers.Layer):
         smoothed = smooth_depthwise(inputs, sigma, 0, self.boundary, self.truncation)
         return ops.reshape(smoothed, ops.shape(inputs))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         return tuple(input_shape)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "sigma": self.sigma,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import keras
 from keras import ops
@@ -57,15 +58,15 @@ class ScaleBatchNormalization(keras.layers.Layer):
         epsilon: float = 1e-5,
         center: bool = True,
         scale: bool = True,
-        beta_initializer="zeros",
-        gamma_initializer="ones",
-        moving_mean_initializer="zeros",
-        moving_variance_initializer="ones",
-        beta_regularizer=None,
-        gamma_regularizer=None,
-        beta_constraint=None,
-        gamma_constraint=None,
-        **kwargs,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        moving_mean_initializer: Any = "zeros",
+        moving_variance_initializer: Any = "ones",
+        beta_regularizer: Any = None,
+        gamma_regularizer: Any = None,
+        beta_constraint: Any = None,
+        gamma_constraint: Any = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         if check_sigma(momentum, "momentum") >= 1:
@@ -83,7 +84,7 @@ class ScaleBatchNormalization(keras.layers.Layer):
         self.beta_constraint = keras.constraints.get(beta_constraint)
         self.gamma_constraint = keras.constraints.get(gamma_constraint)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Any) -> None:
         channels = {shape[-1] for shape in _as_list(input_shape, is_shape=True)}
         if len(channels) != 1 or None in channels:
             raise ValueError(
@@ -126,7 +127,9 @@ class ScaleBatchNormalization(keras.layers.Layer):
         )
         self.built = True
 
-    def call(self, inputs, training=None, weights=None):
+    def call(
+        self, inputs: Any, training: bool | None = None, weights: Sequence[Any] | None = None
+    ) -> Any:
         tensors = [ops.cast(x, self.compute_dtype) for x in _as_list(inputs)]
         if training and self.trainable:
             mean, variance = self._joint_statistics(tensors, weights)
@@ -140,7 +143,7 @@ class ScaleBatchNormalization(keras.layers.Layer):
         outputs = [x * ops.cast(factor, x.dtype) + ops.cast(offset, x.dtype) for x in tensors]
         return outputs if isinstance(inputs, (list, tuple)) else outputs[0]
 
-    def affine(self, mean=None, variance=None):
+    def affine(self, mean: Any = None, variance: Any = None) -> tuple[Any, Any]:
         """Factor and offset that normalisation amounts to; by default at the moving averages."""
         mean = ops.convert_to_tensor(self.moving_mean if mean is None else mean)
         variance = ops.convert_to_tensor(self.moving_variance if variance is None else variance)
@@ -152,9 +155,12 @@ class ScaleBatchNormalization(keras.layers.Layer):
             offset = offset + self.beta
         return factor, offset
 
-    def _joint_statistics(self, tensors, weights):
+    def _joint_statistics(
+        self, tensors: Sequence[Any], weights: Sequence[Any] | None
+    ) -> tuple[Any, Any]:
         weights = [1.0 / len(tensors)] * len(tensors) if weights is None else weights
-        mean = square = 0.0
+        mean: Any = 0.0
+        square: Any = 0.0
         for x, weight in zip(tensors, weights, strict=True):
             x = ops.cast(x, self.moving_mean.dtype)
             axes = list(range(len(x.shape) - 1))
@@ -163,10 +169,10 @@ class ScaleBatchNormalization(keras.layers.Layer):
         mean, square = _over_replicas(mean, square, ops.shape(tensors[0])[0])
         return mean, ops.maximum(square - ops.square(mean), 0.0)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Any) -> Any:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "momentum": self.momentum,
@@ -186,7 +192,7 @@ class ScaleBatchNormalization(keras.layers.Layer):
         }
 
 
-def _over_replicas(mean, square, count):
+def _over_replicas(mean: Any, square: Any, count: Any) -> tuple[Any, Any]:
     """Means over the batches of all replicas of `tf.distribute`, given those over this one's.
 
     Other backends need nothing of the kind: JAX's arrays are global.
@@ -206,7 +212,7 @@ def _over_replicas(mean, square, count):
     return mean / count, square / count
 
 
-def _as_list(value, is_shape=False):
+def _as_list(value: Any, is_shape: bool = False) -> list[Any]:
     """A tensor or shape as a list of one, a list of them as it is."""
     if is_shape:
         nested = value and isinstance(value[0], (list, tuple))

@@ -143,7 +143,8 @@ class ScaleChannels(keras.layers.Layer):
 
     def plan(self, shape: Sequence[int]) -> tuple[Group, ...]:
         """The grids and operators of all channels, for images of the given height and width."""
-        return plan_channels(tuple(shape), self.scales, self.geometry)
+        height, width = shape
+        return plan_channels((height, width), self.scales, self.geometry)
 
     def point_grids(self, shape: Sequence[Any]) -> tuple[PointGrid, ...]:
         """The grid that each channel ends on, for images of the given height and width.

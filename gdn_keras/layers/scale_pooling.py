@@ -1,6 +1,7 @@
 """Pooling over scale channels."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -52,7 +53,7 @@ class ScalePooling(keras.layers.Layer):
         if self.dropout:
             self._random = keras.random.SeedGenerator(seed)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[int | None]) -> None:
         if len(input_shape) < 3 or input_shape[1] is None:
             raise ValueError(
                 f"`{self.name}` expects [batch, scale channels, ...] with a known number of scale "
@@ -83,10 +84,10 @@ class ScalePooling(keras.layers.Layer):
         kept = ops.logical_or(drawn >= self.dropout, drawn >= last)
         return ops.reshape(kept, (-1, inputs.shape[1], *(1 for _ in inputs.shape[2:])))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         return (input_shape[0], *input_shape[2:])
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "pooling": self.pooling,

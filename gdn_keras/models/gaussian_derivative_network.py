@@ -172,14 +172,14 @@ def _head(
 
 
 def _cascade(
-    layers: list[list[keras.Layer]], head: list[keras.Layer], channels: int, dtype: Any
+    layers: list[list[keras.Layer]], head: list[keras.Layer], channels: int | None, dtype: Any
 ) -> keras.Model:
     cascade = [part for layer in layers for part in (*layer, keras.layers.ReLU(dtype=dtype))]
     return keras.Sequential([*cascade, *head], name="shared_network")
 
 
 def _residual_network(
-    layers: list[list[keras.Layer]], head: list[keras.Layer], channels: int, dtype: Any
+    layers: list[list[keras.Layer]], head: list[keras.Layer], channels: int | None, dtype: Any
 ) -> keras.Model:
     """The first layer, then blocks of two with a skip; one that is left over stands alone."""
     inputs = keras.Input((None, None, channels), name="images")

@@ -167,7 +167,7 @@ def parameter_counts(model: keras.Model) -> dict[str, int]:
     }
 
 
-def _size(weight) -> int:
+def _size(weight: Any) -> int:
     size = 1
     for n in weight.shape:
         size *= n

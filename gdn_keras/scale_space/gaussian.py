@@ -12,7 +12,9 @@ DEFAULT_TRUNCATION = 1e-3
 MAX_SIGMA = 1e4  # grid steps; beyond 3.2e4 SciPy's Bessel functions are not a number
 
 
-def discrete_gaussian(n: np.ndarray, variance: np.ndarray, xp: ModuleType = np) -> np.ndarray:
+def discrete_gaussian(
+    n: np.ndarray, variance: np.ndarray | float, xp: ModuleType = np
+) -> np.ndarray:
     """The discrete analogue of the Gaussian, T(n; s) = e^{-s} I_n(s).
 
     I_n is the modified Bessel function of integer order. T has variance exactly s, sums to one

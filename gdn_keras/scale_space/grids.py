@@ -41,7 +41,7 @@ class Grid:
     step: float = 1.0
     center: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if isinstance(self.size, (Number, str, np.ndarray)) or not hasattr(self.size, "dtype"):
             check_integer("size", self.size)
         check_positive("step", self.step)

@@ -97,16 +97,16 @@ class Operator:
         )
         return via_basis < direct
 
-    def _direct_cost(self, c_in, c_out, margin):
+    def _direct_cost(self, c_in: int, c_out: int, margin: int) -> LayerCost:
         (p, _), (q, w) = self.rows.shape, self.columns.shape
         side = 2 * margin
         down, across = (_row_length(matrix) for matrix in (self.rows, self.columns))
         smoothing = (p * down * w + p * q * across) * c_in
         return LayerCost(smoothing, (p - side) * (q - side) * (side + 1) ** 2 * c_in * c_out)
 
-    def _factored_cost(self, c_in, c_out, margin):
+    def _factored_cost(self, c_in: int, c_out: int, margin: int) -> LayerCost:
         (p, h), (q, w) = self.rows.shape, self.columns.shape
-        r, t = (len(factors.compress) for factors in self.factors)
+        r, t = (len(factors.compress) for factors in self.factors or ())
         p, q, size = p - 2 * margin, q - 2 * margin, 2 * margin + 1
         compressing = (r * h * w + r * t * w) * c_in
         expanding = (p * size * r * size * t + q * size * t * p) * c_out

@@ -4,12 +4,15 @@ import itertools
 import math
 from collections.abc import Sequence
 from numbers import Integral, Real
+from typing import Any, TypeVar
 
 BOUNDARIES = ("symmetric", "replicate", "zero")
 MAX_ORDER = 3
 
+T = TypeVar("T")
 
-def _is_real(value) -> bool:
+
+def _is_real(value: Any) -> bool:
     return isinstance(value, Real) and math.isfinite(value)
 
 
@@ -36,14 +39,14 @@ def check_truncation(value: float) -> float:
     return float(value)
 
 
-def check_integer(name: str, value: int, minimum: int = 1) -> int:
+def check_integer(name: str, value: Any, minimum: int = 1) -> int:
     """An integer of at least `minimum`, of Python or NumPy."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
         raise ValueError(f"`{name}` must be an integer >= {minimum}. Received: {name}={value!r}")
     return int(value)
 
 
-def check_choice(name: str, value: str, choices: Sequence[str]) -> str:
+def check_choice(name: str, value: T, choices: Sequence[T]) -> T:
     """One of a few names."""
     if value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
