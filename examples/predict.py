@@ -51,8 +51,8 @@ OPERATIONS = (
     "LeakyRelu Less LessEqual Log Log1p LogSoftmax LogicalAnd LogicalNot MatMul Max Maximum "
     "Mean Min Minimum MirrorPad Mul Neg NoOp OnesLike Pack Pad PadV2 PartitionedCall Placeholder "
     "PlaceholderWithDefault Pow Prod Range RealDiv Reciprocal Relu Relu6 Reshape ReverseV2 "
-    "Rsqrt Select SelectV2 Selu Shape Sigmoid Slice Softmax Softplus Softsign Split SplitV Sqrt "
-    "Square SquaredDifference Squeeze StopGradient StridedSlice Sub Sum Tanh Tile Transpose "
+    "Round Rsqrt Select SelectV2 Selu Shape Sigmoid Slice Softmax Softplus Softsign Split SplitV "
+    "Sqrt Square SquaredDifference Squeeze StopGradient StridedSlice Sub Sum Tanh Tile Transpose "
     "Unpack ZerosLike"
 )
 

@@ -149,7 +149,8 @@ def gaussian_derivative_network(
     )(images)
     if output == "points":
         return keras.Model(images, stack, name=name)
-    pool = ScalePooling(pooling or "max", scale_dropout, dtype=logits, name="scale_pooling")
+    pooling = "max" if pooling is None else pooling
+    pool = ScalePooling(pooling, scale_dropout, dtype=logits, name="scale_pooling")
     return keras.Model(images, pool(stack), name=name)
 
 

@@ -77,7 +77,7 @@ INVALID = [
     (small, "classes", NO_COUNTS),
     (small, "scales", NO_SCALES),
     (small, "scale_ratio", (*NOT_POSITIVE, 0.5)),
-    (small, "pooling", NO_NAMES),
+    (small, "pooling", NO_NAMES[1:]),
     (small, "sampling", NO_NAMES),
     (small, "order", (*NO_COUNTS, 4)),
     (small, "boundary", NO_NAMES),
