@@ -46,7 +46,8 @@ class Program:
         return [step.layer for step in self._steps]
 
     def _absorbs(self, step: Any, source: int) -> bool:
-        if source == 0 or sum(other.inputs.count(source) for other in self._steps) > 1:
+        shared = sum(other.inputs.count(source) for other in self._steps) > 1
+        if source == 0 or shared or step.options:
             return False
         return self._rules[source - 1].absorb(step.layer)
 

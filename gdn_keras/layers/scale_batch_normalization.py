@@ -233,7 +233,8 @@ class _Normalization(Rule):
         (channels,) = inputs
         counts = channels.counts if channels.lifted else (1,)
         shares = [count / sum(counts) for count in counts]
-        tensors = self._layer(list(channels.tensors), training=training, weights=shares)
+        options = {"training": training, "weights": shares, **step.options}
+        tensors = self._layer(list(channels.tensors), **options)
         return replace(channels, tensors=tuple(tensors))
 
 

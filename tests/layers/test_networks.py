@@ -395,6 +395,17 @@ def test_nested_models_are_opened_up():
     np.testing.assert_allclose(numpy(ScaleChannels(nested, SCALES, None)(x)), expected, atol=1e-6)
 
 
+def test_a_normalisation_that_is_told_how_to_run_is_not_folded():
+    x = keras.Input((None, None, 1))
+    y = GaussianDerivative(3, 1.0)(x)
+    y = ScaleBatchNormalization()(y, training=True)  # statistics of the batch, always
+    layer = ScaleChannels(keras.Model(x, CentralPixel()(y)), SCALES, None)
+    pictures = images((25, 25, 1))
+    np.testing.assert_allclose(
+        numpy(layer(pictures)), numpy(layer(pictures, training=True)), atol=1e-5
+    )
+
+
 def test_building_leaves_the_network_as_it_was():
     network = residual_network(CentralPixel)
     first = network.layers[1]
