@@ -20,7 +20,9 @@ def fold_constants(function: Any) -> Any:
         constants = session.run(
             {name: t for name, t in operands.items() if t.op.name not in inputs_of}
         )
-    nodes = tf.compat.v1.GraphDef(versions=graph.as_graph_def().versions)
+    whole = graph.as_graph_def()
+    # Images of unknown size need functions: those of `gdn_keras.layers._unknown_sizes`.
+    nodes = tf.compat.v1.GraphDef(versions=whole.versions, library=whole.library)
     for name, inputs in inputs_of.items():
         node = nodes.node.add()
         node.CopyFrom(graph.get_operation_by_name(name).node_def)

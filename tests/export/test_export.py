@@ -261,13 +261,15 @@ def test_colour_bytes(tmp_path):
         served.serve_uint8(pixels[..., 0])
 
 
-def test_images_of_unknown_size(tmp_path):
-    dense = small_network(sampling="dense", pooling="average")
-    model = retarget(dense, input_shape=(None, None, 1))
+@pytest.mark.parametrize("sampling", ["matched", "dense"])
+def test_images_of_unknown_size(tmp_path, sampling):
+    network = small_network(sampling=sampling, pooling="average")
+    model = retarget(network, input_shape=(None, None, 1))
     served = tf.saved_model.load(str(export_saved_model(model, tmp_path / "x")))
-    images = random_images(3, (25, 30, 1))
-    outputs = served.serve(images)
-    np.testing.assert_allclose(outputs["logits"], model.predict(images, verbose=0), atol=1e-5)
+    for shape in ((25, 30, 1), (41, 17, 1)):
+        images = random_images(3, shape)
+        expected = retarget(network, input_shape=shape).predict(images, verbose=0)
+        np.testing.assert_allclose(served.serve(images)["logits"], expected, atol=1e-5)
 
 
 def test_mixed_precision_is_exported_in_float32(network, tmp_path, logits):
