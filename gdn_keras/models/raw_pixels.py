@@ -1,5 +1,6 @@
 """The first layer of a network that takes raw pixels."""
 
+import math
 from typing import Any
 
 import keras
@@ -40,7 +41,7 @@ class RawPixels(keras.layers.Layer):
         images = ops.cast(images, self.compute_dtype)
         pixels = ops.cast(ops.round(images), "int32")
         prepared = ops.cast(self.preprocessing(pixels), self.compute_dtype)
-        largest = ops.max(images, axis=(1, 2, 3), keepdims=True)
+        largest = ops.max(images, axis=(1, 2, 3), keepdims=True, initial=-math.inf)
         # NaN fails the comparison, so that such an image spoils its own scores only.
         return ops.where(ops.greater(largest, 1.0 + 1e-3), prepared, images)
 
