@@ -22,7 +22,7 @@ class PixelPreprocessing(keras.Layer):
 
     def from_pixels(self, images: Any) -> Any:
         """What becomes of raw pixels, given as floats from 0 to 255."""
-        raise NotImplementedError
+        raise NotImplementedError  # each layer has its own
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         return input_shape
