@@ -22,8 +22,7 @@ def arctan_contrast(images: Any, xp: Any) -> Any:
         images: Array or tensor.
         xp: Module with the names of NumPy for it, such as `numpy` or `keras.ops`.
     """
-    # With a start, batches of no images are taken too.
-    peak = xp.max(images, axis=(1, 2, 3), keepdims=True, initial=0)
+    peak = xp.max(images, axis=(1, 2, 3), keepdims=True)
     peak = xp.where(peak > 0, peak, xp.ones_like(peak))
     return (2 / math.pi) * xp.arctan(GAIN * (images * (PEAK / peak) - MIDPOINT))
 
