@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy import ndimage
 
+from gdn_keras.datasets.augmentation import ROTATION, SHEAR
 from gdn_keras.datasets.clutter import draw_clutter
 from gdn_keras.datasets.digits import Digits, load_embedded_digits
 from gdn_keras.datasets.large_scale import select_split
@@ -97,6 +99,8 @@ class Scenes:
             images, or "tight" for what is at least half as light as the object's peak.
         extent: Side of the nominal box of an object of size 1.
         max_overlap: Greatest share of the smaller of two nominal boxes that the other may cover.
+        augment: Whether objects are rotated and sheared a little, each time anew. Areas, and so
+            sizes, are kept.
     """
 
     images: np.ndarray
@@ -108,6 +112,7 @@ class Scenes:
     boxes: str = "nominal"
     extent: float = DIGIT_EXTENT
     max_overlap: float = 0.0
+    augment: bool = False
 
     def __post_init__(self):
         _check_objects(self.images, self.labels)
@@ -146,7 +151,7 @@ class Scenes:
         sizes = np.sort(rng.choice(np.asarray(self.sizes, "float64"), len(chosen)))[::-1]
         taken, rows = np.empty((0, 4)), []
         for k, size in zip(chosen, sizes, strict=True):
-            patch = self._render(k, size)
+            patch = self._render(rng, k, size)
             side = self.extent * size
             corner = self._find_corner(rng, patch.shape, (side, side), taken)
             if corner is None:
@@ -170,9 +175,10 @@ class Scenes:
             return np.zeros((*self.shape, self.channels), "float32")
         return np.repeat(draw_clutter(rng, self.shape)[..., None], self.channels, axis=2)
 
-    def _render(self, k: int, size: float) -> np.ndarray:
+    def _render(self, rng: np.random.Generator, k: int, size: float) -> np.ndarray:
         image = np.asarray(self.images[k], "float32")
-        return _render(image if image.ndim == 3 else image[..., None], float(size))
+        image = image if image.ndim == 3 else image[..., None]
+        return _render(_varied(rng, image) if self.augment else image, float(size))
 
     def _find_corner(
         self, rng: np.random.Generator, patch: tuple[int, ...], sides: tuple, taken: np.ndarray
@@ -204,7 +210,7 @@ class Scenes:
     ) -> None:
         """Pieces of objects, too small to tell what they are of, where there is room."""
         for _ in range(rng.integers(len(taken), endpoint=True)):
-            patch = self._render(rng.integers(len(self.images)), rng.choice(self.sizes))
+            patch = self._render(rng, rng.integers(len(self.images)), rng.choice(self.sizes))
             shape = np.array(patch.shape[:2])
             piece = rng.integers(shape // 4, shape * 2 // 5 + 1) + 1
             top, left = rng.integers(shape // 5, shape - shape // 5 - piece + 1)
@@ -306,6 +312,20 @@ def _render(image: np.ndarray, size: float) -> np.ndarray:
     peak = patch.max()
     patch = np.maximum(patch, 0)
     return patch * (_PEAK / peak) if peak > 0 else patch
+
+
+def _varied(rng: np.random.Generator, image: np.ndarray) -> np.ndarray:
+    """An object rotated and sheared about its centre, as `random_affine` does it."""
+    angle, slant = rng.uniform(-1, 1, 2) * (ROTATION, SHEAR)
+    cos, sin = np.cos(angle), np.sin(angle)
+    linear = np.array([[slant * sin + cos, sin], [slant * cos - sin, cos]])
+    centre = (np.array(image.shape[:2]) - 1) / 2
+    offset = centre - linear @ centre
+    planes = [
+        ndimage.affine_transform(image[..., k], linear, offset, order=3)
+        for k in range(image.shape[2])
+    ]
+    return np.clip(np.stack(planes, axis=-1), 0, image.max())
 
 
 @functools.lru_cache(maxsize=128)

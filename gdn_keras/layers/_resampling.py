@@ -38,13 +38,38 @@ def _product(matrix: np.ndarray | Band, x: Any) -> Any:
     count, size = (_integer(n) for n in matrix.shape)
     tiles, tile, width = ops.shape(matrix.weights)
     features = ops.shape(x)[2]
-    starts = ops.cast(matrix.starts, "int32")
-    # Windows are wider than the smallest images, where their last weights are zero.
-    index = ops.minimum(ops.reshape(starts, (-1, 1)) + np.arange(width, dtype="int32"), size - 1)
-    windows = ops.take(x, ops.reshape(index, (-1,)), axis=1)
-    windows = ops.reshape(windows, (-1, tiles, width, features))
+    windows = ops.reshape(_windows(x, matrix.starts, width, size), (-1, tiles, width, features))
     y = ops.matmul(ops.cast(matrix.weights, x.dtype), windows)
-    return ops.reshape(y, (-1, tiles * tile, features))[:, :count]
+    y = ops.reshape(y, (-1, tiles * tile, features))
+    if isinstance(count, int) and count == tiles * tile:
+        return y
+    # The gradient of a slice with steps is slow.
+    return ops.split(y, [count], axis=1)[0] if isinstance(count, int) else y[:, :count]
+
+
+def _windows(x: Any, starts: Any, width: int, size: Any) -> Any:
+    """Rows of `x` from each start on, `width` of them, one window after the other.
+
+    Where the starts are known, `x` is cut into pieces that are joined anew. Both have gradients of
+    the same kind, where that of a gather adds up row by row.
+    """
+    if not isinstance(starts, np.ndarray) or size < width:
+        starts = ops.reshape(ops.cast(starts, "int32"), (-1, 1))
+        # Windows are wider than the smallest images, where their last weights are zero.
+        index = ops.minimum(starts + np.arange(width, dtype="int32"), size - 1)
+        return ops.take(x, ops.reshape(index, (-1,)), axis=1)
+    starts = starts.astype("int64")
+    cuts = np.unique([starts, starts + width])
+    cuts = cuts[(cuts > 0) & (cuts < size)]
+    pieces = ops.split(x, cuts, axis=1)
+    first = [0, *cuts]
+    joined = [
+        piece
+        for start in starts
+        for piece, place in zip(pieces, first, strict=True)
+        if start <= place < start + width
+    ]
+    return ops.concatenate(joined, axis=1)
 
 
 def _integer(size: Any) -> Any:

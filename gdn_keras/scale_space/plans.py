@@ -24,7 +24,7 @@ _NEGLIGIBLE = 1e-4
 
 # The size of a grid up to which a whole matrix is faster than a band (benchmarks/read_outs.py
 # measures both).
-_SMALL = 192
+_SMALL = 160
 
 
 @dataclass(frozen=True)

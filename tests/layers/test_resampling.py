@@ -7,6 +7,8 @@ from gdn_keras.layers._resampling import (
     sample_at_once,
     sample_transposed,
 )
+from gdn_keras.scale_space import Grid, sampling_matrix
+from gdn_keras.scale_space.grids import sampling_band
 
 
 @pytest.mark.parametrize("size", [3, 5])
@@ -31,3 +33,16 @@ def test_sampling_swaps_rows_and_columns(sample):
     expected = np.einsum("ph,bhwc,qw->bqpc", rows, x, columns)
     found = ops.convert_to_numpy(sample(x, rows, columns))
     np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("tile", [8, 32])
+@pytest.mark.parametrize("size", [5, 40, 97])
+@pytest.mark.parametrize("ratio", [0.71, 1.25, 1.5])
+def test_bands_give_the_products_of_their_matrices(tile, size, ratio):
+    source, target = Grid(size), Grid(int(size / ratio) + 2, ratio)
+    matrix = sampling_matrix(source, target, 1.25)
+    band = sampling_band(source, target, 1.25, tile=tile)
+    x = np.random.default_rng(0).normal(size=(2, size, size, 3)).astype("float32")
+    expected = np.einsum("ph,bhwc,qw->bqpc", matrix, x, matrix)
+    found = ops.convert_to_numpy(sample_transposed(x, band, band))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
