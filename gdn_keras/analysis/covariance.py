@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import keras
 import numpy as np
 
+from gdn_keras.checks import check_positive
 from gdn_keras.datasets import rescale_images
 from gdn_keras.models import channel_model, retarget, scale_channels_of
-from gdn_keras.scale_space.validation import check_positive
 
 _BATCH = 16
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gdn_keras.scale_space.validation import check_positive, check_sigma
+from gdn_keras.checks import check_non_negative, check_positive
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -40,7 +40,7 @@ def random_affine(
 
     check_positive("size", size)
     for name, value in (("rotation", rotation), ("shear", shear), ("shift", shift)):
-        check_sigma(value, name)
+        check_non_negative(name, value)
 
     def apply(images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
         count = tf.shape(images)[0]
@@ -98,7 +98,7 @@ def random_frame(size: float, frames: tuple[float, float] = FRAMES, share: float
         raise ValueError(
             f"`frames` must be two sizes in increasing order. Received: frames={frames!r}"
         )
-    if check_sigma(share, "share") > 1:
+    if check_non_negative("share", share) > 1:
         raise ValueError(f"`share` must lie in [0, 1]. Received: share={share!r}")
 
     def apply(images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":

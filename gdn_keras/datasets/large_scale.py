@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from gdn_keras.checks import check_positive
 from gdn_keras.datasets.cache import cache_directory, open_array, with_progress, write_array
 from gdn_keras.datasets.digits import Digits, load_embedded_digits
 from gdn_keras.datasets.image_data import LabelledImages
 from gdn_keras.datasets.selection import checked_count
 from gdn_keras.datasets.transform import RECIPE, checked_shape, rescale_images
-from gdn_keras.scale_space.validation import check_positive
 
 SPLITS = ("train", "validation", "test")
 # Rounding to float16 is off by at most 2.5e-4, an eighth of what the recipe itself is off from the

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from gdn_keras.scale_space.validation import check_integer, check_positive
+from gdn_keras.checks import check_integer, check_positive
 
 # Height of an object over the standard deviation of all smoothing in the channel that it selects.
 _HEIGHT = 4.07

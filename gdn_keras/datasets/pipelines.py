@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gdn_keras.scale_space.validation import check_integer
+from gdn_keras.checks import check_integer
 
 if TYPE_CHECKING:
     import tensorflow as tf

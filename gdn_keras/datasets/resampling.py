@@ -6,7 +6,7 @@ import math
 import numpy as np
 from scipy import ndimage
 
-from gdn_keras.scale_space.validation import check_choice, check_positive, check_sigma
+from gdn_keras.checks import check_choice, check_non_negative, check_positive
 
 BOUNDARIES = {"zero": "reflect", "symmetric": "reflect", "replicate": "nearest"}
 
@@ -59,5 +59,5 @@ def _gaussian(sigma: float) -> np.ndarray:
 def check_resampling(size: float, smoothing: float, boundary: str) -> None:
     """Raise unless these are arguments of `resampling_matrix`."""
     check_positive("size", size)
-    check_sigma(smoothing, "smoothing")
+    check_non_negative("smoothing", smoothing)
     check_choice("boundary", boundary, tuple(BOUNDARIES))

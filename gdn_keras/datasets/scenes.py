@@ -9,17 +9,17 @@ from typing import NamedTuple
 import numpy as np
 from scipy import ndimage
 
+from gdn_keras.checks import (
+    check_choice,
+    check_integer,
+    check_non_negative,
+    check_positive,
+)
 from gdn_keras.datasets.augmentation import ROTATION, SHEAR
 from gdn_keras.datasets.clutter import draw_clutter
 from gdn_keras.datasets.digits import Digits, load_embedded_digits
 from gdn_keras.datasets.large_scale import select_split
 from gdn_keras.datasets.resampling import resampling_matrix
-from gdn_keras.scale_space.validation import (
-    check_choice,
-    check_integer,
-    check_positive,
-    check_sigma,
-)
 
 # Height of a digit of MNIST, in pixels: what size 1 means.
 DIGIT_EXTENT = 20.0
@@ -119,7 +119,7 @@ class Scenes:
         check_choice("background", self.background, BACKGROUNDS)
         check_choice("boxes", self.boxes, BOXES)
         check_positive("extent", self.extent)
-        if check_sigma(self.max_overlap, "max_overlap") > 1:
+        if check_non_negative("max_overlap", self.max_overlap) > 1:
             raise ValueError(
                 f"`max_overlap` must lie in [0, 1]. Received: max_overlap={self.max_overlap!r}"
             )

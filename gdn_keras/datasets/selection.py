@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from gdn_keras.scale_space.validation import check_choice, check_integer
+from gdn_keras.checks import check_choice, check_integer
 
 Item = TypeVar("Item")
 

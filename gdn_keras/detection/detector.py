@@ -8,13 +8,13 @@ import keras
 import numpy as np
 from keras import ops
 
+from gdn_keras.checks import check_choice, check_integer, check_positive
 from gdn_keras.detection.checks import check_boxes
 from gdn_keras.detection.decoding import decode_points
 from gdn_keras.detection.grids import grid_points
 from gdn_keras.detection.losses import box_loss, heat_loss
 from gdn_keras.detection.targets import box_targets, class_heat, object_heat
 from gdn_keras.scale_space import PointGrid
-from gdn_keras.scale_space.validation import check_choice, check_integer, check_positive
 
 BOX_FORMATS = (
     "xyxy",

@@ -4,14 +4,14 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from gdn_keras.datasets.scenes import BACKGROUNDS, Scenes, SceneSet, digit_scenes, scene_set
-from gdn_keras.scale_space.validation import (
+from gdn_keras.checks import (
     check_choice,
     check_integer,
     check_positive,
     check_scales,
     check_widths,
 )
+from gdn_keras.datasets.scenes import BACKGROUNDS, Scenes, SceneSet, digit_scenes, scene_set
 
 _TEST_SEED = 1_000_003  # test scenes are the same for all seeds of the training
 

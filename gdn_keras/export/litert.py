@@ -10,11 +10,11 @@ import keras
 import numpy as np
 
 from gdn_keras.atomic_files import replacing
+from gdn_keras.checks import check_choice
 from gdn_keras.export.checks import check_equal, check_file
 from gdn_keras.export.endpoints import PROBABILITIES, plain_function
 from gdn_keras.export.freezing import freeze, in_float32, require_tensorflow
 from gdn_keras.models import class_names_of
-from gdn_keras.scale_space.validation import check_choice
 
 LABELS = "labels.txt"
 

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from gdn_keras.atomic_files import replacing
+from gdn_keras.checks import check_choice, check_positive
 from gdn_keras.export.checks import check_equal
 from gdn_keras.export.endpoints import PROBABILITIES, make_endpoints
 from gdn_keras.export.freezing import freeze, in_float32, require_tensorflow
@@ -17,7 +18,6 @@ from gdn_keras.models import (
     retarget,
     scale_channels_of,
 )
-from gdn_keras.scale_space.validation import check_choice, check_positive
 
 _FILES = {"saved_model.pb", "fingerprint.pb", "variables", "assets", "assets.extra"}
 

@@ -6,6 +6,13 @@ from typing import Any
 import keras
 from keras import ops
 
+from gdn_keras.checks import (
+    check_boundary,
+    check_integer,
+    check_order,
+    check_positive,
+    check_truncation,
+)
 from gdn_keras.layers._base import check_fixed, check_image_shape, fits_matrices, same_grid_matrices
 from gdn_keras.layers._resampling import (
     sample_transposed,
@@ -18,13 +25,6 @@ from gdn_keras.scale_space import (
     jet_orders,
     jet_stencils,
     scale_normalization,
-)
-from gdn_keras.scale_space.validation import (
-    check_boundary,
-    check_integer,
-    check_order,
-    check_positive,
-    check_truncation,
 )
 
 

@@ -7,18 +7,18 @@ from typing import Any
 import keras
 from keras import ops
 
+from gdn_keras.checks import (
+    check_boundary,
+    check_non_negative,
+    check_positive,
+    check_truncation,
+)
 from gdn_keras.layers._base import check_fixed, check_image_shape, fits_matrices, same_grid_matrices
 from gdn_keras.layers._channels import Channels, Edges
 from gdn_keras.layers._graph import Step
 from gdn_keras.layers._resampling import sample_transposed, smooth_depthwise, swap_axes
 from gdn_keras.layers._rules import Rule, rule_of
 from gdn_keras.scale_space import DEFAULT_TRUNCATION, Node
-from gdn_keras.scale_space.validation import (
-    check_boundary,
-    check_positive,
-    check_sigma,
-    check_truncation,
-)
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -57,7 +57,7 @@ class GaussianSmoothing(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        self.sigma = check_sigma(check_fixed("sigma", sigma))
+        self.sigma = check_non_negative("sigma", check_fixed("sigma", sigma))
         self.boundary = check_boundary(boundary)
         self.truncation = check_truncation(truncation)
 

@@ -7,10 +7,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from gdn_keras.checks import check_non_negative, check_positive
 from gdn_keras.layers._channels import Channels, Edges
 from gdn_keras.layers._graph import Step
 from gdn_keras.layers._rules import Rule, rule_of
-from gdn_keras.scale_space.validation import check_positive, check_sigma
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -69,7 +69,7 @@ class ScaleBatchNormalization(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        if check_sigma(momentum, "momentum") >= 1:
+        if check_non_negative("momentum", momentum) >= 1:
             raise ValueError(f"`momentum` must lie in [0, 1). Received: momentum={momentum!r}")
         self.momentum = float(momentum)
         self.epsilon = check_positive("epsilon", epsilon)

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from gdn_keras.checks import check_choice, check_positive, check_scales
 from gdn_keras.layers import _derivation  # noqa: F401  (registers the rule of GaussianDerivative)
 from gdn_keras.layers._base import check_image_shape
 from gdn_keras.layers._checks import check_network, common_smoothing
@@ -26,7 +27,6 @@ from gdn_keras.scale_space import (
     plan_channels,
     point_grids,
 )
-from gdn_keras.scale_space.validation import check_choice, check_positive, check_scales
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")

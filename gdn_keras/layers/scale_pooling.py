@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gdn_keras.scale_space.validation import check_choice, check_sigma
+from gdn_keras.checks import check_choice, check_non_negative
 
 POOLINGS = ("max", "average", "logsumexp")
 
@@ -46,7 +46,7 @@ class ScalePooling(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.pooling = check_choice("pooling", pooling, POOLINGS)
-        self.dropout = check_sigma(dropout, "dropout")
+        self.dropout = check_non_negative("dropout", dropout)
         if self.dropout >= 1:
             raise ValueError(f"`dropout` must lie in [0, 1). Received: dropout={dropout!r}")
         self.seed = seed

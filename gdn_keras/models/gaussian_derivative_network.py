@@ -5,6 +5,13 @@ from typing import Any
 
 import keras
 
+from gdn_keras.checks import (
+    check_choice,
+    check_input_shape,
+    check_integer,
+    check_positive,
+    check_widths,
+)
 from gdn_keras.layers import (
     CentralPixel,
     GaussianDerivative,
@@ -14,13 +21,6 @@ from gdn_keras.layers import (
 )
 from gdn_keras.presets import PAPER_SCALES
 from gdn_keras.scale_space import DEFAULT_CONE, DEFAULT_TRUNCATIONS, SAMPLINGS
-from gdn_keras.scale_space.validation import (
-    check_choice,
-    check_input_shape,
-    check_integer,
-    check_positive,
-    check_widths,
-)
 
 _FIRST_LOGIT = -3.0
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import keras
 
+from gdn_keras.checks import check_choice
 from gdn_keras.models.classifier import as_classifier, class_names_of, preprocessing_of
 from gdn_keras.models.gaussian_derivative_network import gaussian_derivative_network
 from gdn_keras.presets import PRESETS
-from gdn_keras.scale_space.validation import check_choice
 
 # Inside the package where it was installed from a wheel, beside it in a clone of the repository.
 _PACKAGE = Path(__file__).parents[1]

@@ -5,10 +5,10 @@ from typing import Any
 
 import keras
 
+from gdn_keras.checks import check_choice, check_input_shape, check_scales
 from gdn_keras.layers import ScaleChannels, ScalePooling
 from gdn_keras.models.gaussian_derivative_network import OUTPUTS, READ_OUTS
 from gdn_keras.scale_space import jet_orders
-from gdn_keras.scale_space.validation import check_choice, check_input_shape, check_scales
 
 
 def scale_channels_of(model: keras.Model) -> ScaleChannels:

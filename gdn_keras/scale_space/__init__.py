@@ -1,5 +1,6 @@
 """The mathematics, in NumPy and SciPy alone: kernels, jets, grids and plans."""
 
+from gdn_keras.checks import BOUNDARIES, MAX_ORDER
 from gdn_keras.scale_space.channel_grids import PointGrid, point_grids
 from gdn_keras.scale_space.gaussian import (
     DEFAULT_TRUNCATION,
@@ -28,7 +29,6 @@ from gdn_keras.scale_space.jets import (
 )
 from gdn_keras.scale_space.operators import Crop, Factors, LayerCost, Operator, factored
 from gdn_keras.scale_space.plans import Group, layer_costs, multiply_adds, plan_channels
-from gdn_keras.scale_space.validation import BOUNDARIES, MAX_ORDER
 
 __all__ = [
     "BOUNDARIES",

@@ -6,7 +6,7 @@ from types import ModuleType
 import numpy as np
 from scipy.special import ive
 
-from gdn_keras.scale_space.validation import check_sigma, check_truncation
+from gdn_keras.checks import check_non_negative, check_truncation
 
 DEFAULT_TRUNCATION = 1e-3
 MAX_SIGMA = 1e4  # grid steps; beyond 3.2e4 SciPy's Bessel functions are not a number
@@ -45,7 +45,7 @@ def truncation_radius(sigma: float, truncation: float = DEFAULT_TRUNCATION) -> i
         sigma: Standard deviation in grid steps, any value >= 0.
         truncation: Bound on the mass that is cut off, both tails together, in (0, 1).
     """
-    sigma = check_sigma(sigma)
+    sigma = check_non_negative("sigma", sigma)
     if sigma > MAX_SIGMA:
         raise ValueError(
             f"`sigma` must be at most {MAX_SIGMA:g} grid steps. Received: sigma={sigma!r}"

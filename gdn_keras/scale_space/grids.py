@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gdn_keras.checks import (
+    check_boundary,
+    check_choice,
+    check_integer,
+    check_non_negative,
+    check_positive,
+)
 from gdn_keras.scale_space.gaussian import (
     DEFAULT_TRUNCATION,
     discrete_gaussian,
     truncation_radius,
-)
-from gdn_keras.scale_space.validation import (
-    check_boundary,
-    check_choice,
-    check_integer,
-    check_positive,
-    check_sigma,
 )
 
 # Positions this close to a grid point, in grid steps, are taken to be that point.
@@ -115,7 +115,7 @@ def sampling_matrix(
         ValueError: If `sigma` is below what a position between grid points needs, half a
             source step in the worst case.
     """
-    sigma, boundary = check_sigma(sigma), check_boundary(boundary)
+    sigma, boundary = check_non_negative("sigma", sigma), check_boundary(boundary)
     check_choice("moments", moments, (2, 4))
     position = (target.positions(xp) - source.center) / source.step + (source.size - 1) / 2
     first, rows = sampling_rows(position, sigma / source.step, truncation, moments, xp)

@@ -5,8 +5,8 @@ from functools import reduce
 
 import numpy as np
 
+from gdn_keras.checks import check_non_negative, check_order
 from gdn_keras.scale_space.gaussian import gaussian_kernel
-from gdn_keras.scale_space.validation import check_order, check_sigma
 
 # delta_x and delta_xx of the paper's section 5.1; higher orders are their products.
 _FIRST = np.array([-0.5, 0.0, 0.5])
@@ -57,7 +57,7 @@ def scale_normalization(sigma: float, order: int = 2, zero_order: bool = False) 
 
     `sigma` is in units of the grid that the stencils act on.
     """
-    sigma = check_sigma(sigma)
+    sigma = check_non_negative("sigma", sigma)
     return np.array([sigma ** (a + b) for a, b in jet_orders(order, zero_order)])
 
 

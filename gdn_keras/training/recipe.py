@@ -5,16 +5,16 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from gdn_keras.layers.scale_pooling import POOLINGS
-from gdn_keras.presets import PAPER_SCALES, PRESETS
-from gdn_keras.scale_space import DEFAULT_CONE, SAMPLINGS
-from gdn_keras.scale_space.validation import (
+from gdn_keras.checks import (
     check_choice,
     check_integer,
     check_positive,
     check_scales,
     check_widths,
 )
+from gdn_keras.layers.scale_pooling import POOLINGS
+from gdn_keras.presets import PAPER_SCALES, PRESETS
+from gdn_keras.scale_space import DEFAULT_CONE, SAMPLINGS
 
 LOSSES = ("binary", "softmax")
 NETWORKS = tuple(name for name, entry in PRESETS.items() if "weights" not in entry)

@@ -5,6 +5,7 @@ import functools
 import itertools
 from typing import NamedTuple
 
+from gdn_keras.checks import check_positive
 from gdn_keras.scale_space import (
     DEFAULT_TRUNCATIONS,
     Geometry,
@@ -12,7 +13,6 @@ from gdn_keras.scale_space import (
     multiply_adds,
     plan_channels,
 )
-from gdn_keras.scale_space.validation import check_positive
 from gdn_keras.training import Recipe
 from gdn_keras.tuning.space import Candidate
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import keras
 
+from gdn_keras.checks import check_integer
 from gdn_keras.datasets import ImageData
 from gdn_keras.reporting import Reporter
-from gdn_keras.scale_space.validation import check_integer
 from gdn_keras.training import Recipe
 from gdn_keras.training.data import describe_data
 from gdn_keras.training.run_folder import open_run

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gdn_keras.scale_space.validation import check_choice
+from gdn_keras.checks import check_choice
 from gdn_keras.training.run_folder import write_text
 from gdn_keras.tuning.hypermodel import OBJECTIVE, GaussianDerivativeHyperModel
 from gdn_keras.tuning.requirements import keras_tuner, require

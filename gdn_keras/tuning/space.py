@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gdn_keras.checks import check_choice, check_integer, check_positive
 from gdn_keras.layers.scale_pooling import POOLINGS
 from gdn_keras.presets import PRESETS
-from gdn_keras.scale_space.validation import check_choice, check_integer, check_positive
 
 
 class Candidate(NamedTuple):

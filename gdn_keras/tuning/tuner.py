@@ -7,8 +7,8 @@ from typing import Any
 
 import keras
 
+from gdn_keras.checks import check_integer
 from gdn_keras.reporting import Reporter
-from gdn_keras.scale_space.validation import check_integer
 from gdn_keras.tuning.budget import describe
 from gdn_keras.tuning.hypermodel import GaussianDerivativeHyperModel
 from gdn_keras.tuning.oracles import check_tuner, make_oracle

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from gdn_keras.checks import check_integer, check_positive
 from gdn_keras.datasets.files import open_picture, read_picture, require_directory
 from gdn_keras.datasets.image_data import ImageData, LabelledImages
 from gdn_keras.datasets.photographs import FramedPictures, rescale_photographs
 from gdn_keras.datasets.preprocessing import PixelScaling
 from gdn_keras.datasets.registry import register_dataset
 from gdn_keras.datasets.selection import hold_out
-from gdn_keras.scale_space.validation import check_integer, check_positive
 
 ENDINGS = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm")
 FACTORS = tuple(2.0 ** (k / 2) for k in range(-4, 5))

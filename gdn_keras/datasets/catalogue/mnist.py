@@ -2,13 +2,13 @@
 
 import os
 
+from gdn_keras.checks import check_choice
 from gdn_keras.datasets.digit_data import original_data
 from gdn_keras.datasets.digits import Digits, load_embedded_digits, load_mnist_tfds
 from gdn_keras.datasets.files import require_directory
 from gdn_keras.datasets.idx import load_mnist_directory
 from gdn_keras.datasets.image_data import ImageData
 from gdn_keras.datasets.registry import register_dataset
-from gdn_keras.scale_space.validation import check_choice
 
 CLASS_NAMES = tuple("0123456789")
 SOURCES = ("embedded", "idx", "tfds")

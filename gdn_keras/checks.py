@@ -23,8 +23,8 @@ def check_positive(name: str, value: float) -> float:
     return float(value)
 
 
-def check_sigma(value: float, name: str = "sigma") -> float:
-    """A finite standard deviation, zero included."""
+def check_non_negative(name: str, value: float) -> float:
+    """A finite number, zero included."""
     if not _is_real(value) or value < 0:
         raise ValueError(f"`{name}` must be a finite number >= 0. Received: {name}={value!r}")
     return float(value)
