@@ -256,11 +256,11 @@ def _alive() -> dict[str, int]:
     import keras
 
     from gdn_keras.layers._base import same_grid_matrices
-    from gdn_keras.scale_space.plans import _operator
+    from gdn_keras.scale_space.plans import smoothing_operator
 
     return {
         "layers": sum(isinstance(o, keras.layers.Layer) for o in gc.get_objects()),
-        "operators": sum(c.cache_info().currsize for c in (_operator, same_grid_matrices)),
+        "operators": sum(c.cache_info().currsize for c in (smoothing_operator, same_grid_matrices)),
     }
 
 

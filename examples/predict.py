@@ -18,9 +18,10 @@ cannot be used gets a line that says why, the others go on, and the exit code is
 With --object, the picture shows one object, such as a digit, on an even background, anywhere and
 light on dark or dark on light: it is centred and shown light on dark.
 
-It needs TensorFlow and Pillow, not gdn_keras. `tf.saved_model.load(folder).serve_uint8` would do
-for a network of one's own; a SavedModel is a program, though, so that of one from elsewhere only
-the network is taken, and only if it is made of arithmetic.
+It needs TensorFlow and Pillow, not gdn_keras, so that one file is enough where networks are served;
+the few lines that the package has too stand here again for that. For a network of one's own,
+`tf.saved_model.load(folder).serve_uint8` would do. A SavedModel is a program, though, so that of
+one from elsewhere only the network is taken, and only if it is made of arithmetic.
 """
 
 import argparse

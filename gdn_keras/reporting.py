@@ -1,4 +1,4 @@
-"""The one place through which training, search and export speak."""
+"""The one place through which the package speaks."""
 
 import sys
 from typing import TextIO
@@ -39,7 +39,8 @@ class Reporter:
         """Writes a line to standard error, where shells look for what went wrong."""
         if self._in_place:
             self.line()
-        print(text, file=sys.stderr)
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
 
     def _write(self, text: str) -> None:
         start = "\r" if self._in_place else ""

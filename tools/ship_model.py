@@ -11,7 +11,7 @@ from pathlib import Path
 import keras
 
 from gdn_keras.detection import export_detector
-from gdn_keras.detection.job import RESULTS as PRECISION
+from gdn_keras.detection.job import AVERAGE_PRECISION
 from gdn_keras.training.run_folder import MODEL, RESULTS, read_results
 
 _LIMITS = {
@@ -41,11 +41,11 @@ def ship(run: Path, name: str, command: str) -> Path:
 def ship_detector(run: Path, name: str, command: str) -> Path:
     """The same for a detector, exported anew."""
     detector = keras.saving.load_model(run / MODEL, compile=False)
-    results = json.loads((run / PRECISION).read_text())
+    results = json.loads((run / AVERAGE_PRECISION).read_text())
     folder = SHIPPED / name
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(run / MODEL, folder / MODEL)
-    shutil.copyfile(run / PRECISION, folder / PRECISION)
+    shutil.copyfile(run / AVERAGE_PRECISION, folder / AVERAGE_PRECISION)
     export_detector(detector, folder / "saved_model")
     (folder / "README.md").write_text(detector_card(name, results, command))
     return folder
@@ -171,5 +171,5 @@ if __name__ == "__main__":
     parser.add_argument("name")
     parser.add_argument("--command", required=True, help="the command of the run, for the card")
     options = parser.parse_args()
-    put = ship_detector if (options.run / PRECISION).exists() else ship
+    put = ship_detector if (options.run / AVERAGE_PRECISION).exists() else ship
     print(put(options.run, options.name, options.command))

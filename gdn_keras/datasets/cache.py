@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from gdn_keras.atomic_files import remove_leftovers, replacing
+from gdn_keras.reporting import Reporter
 
 ENVIRONMENT_VARIABLE = "GDN_KERAS_CACHE"
 
@@ -53,7 +54,7 @@ def with_progress(steps: Iterable, total: int, title: str) -> Iterator:
     try:
         from tqdm import tqdm
     except ImportError:
-        print(title, file=sys.stderr, flush=True)
+        Reporter(sys.stderr).line(title)
         yield from steps
     else:
         yield from tqdm(steps, total=total, desc=title, leave=False)

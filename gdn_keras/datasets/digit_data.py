@@ -7,6 +7,7 @@ from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
 from gdn_keras.datasets.large_scale import load_large_scale, select_split
 from gdn_keras.datasets.preprocessing import ArctanContrast, PixelScaling
 from gdn_keras.datasets.selection import check_test_split
+from gdn_keras.datasets.transform import TEST_SIZES
 
 VALIDATION_IMAGES = 2000  # at most, so that watching a long training costs little of its time
 
@@ -53,9 +54,9 @@ def large_scale_data(
     digits: Digits,
     class_names: Sequence[str],
     *,
-    train_sizes: Sequence[float],
-    test_sizes: Sequence[float],
-    frame: int,
+    train_sizes: Sequence[float] = (2.0,),
+    test_sizes: Sequence[float] = TEST_SIZES,
+    frame: int = 112,
     train_frame: int | None = None,
     count: int | None = None,
     test_count: int | None = None,

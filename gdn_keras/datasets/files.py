@@ -19,7 +19,7 @@ def require_directory(directory: str | os.PathLike | None, content: str) -> Path
     return Path(directory).expanduser()
 
 
-def read_picture(file: Path, *, colour: bool, resize: int | None = None) -> np.ndarray:
+def read_photograph(file: Path, *, colour: bool, resize: int | None = None) -> np.ndarray:
     """A picture as uint8 `[height, width, channels]`, upright as its camera says.
 
     Grey ones become colour by repetition, colour ones grey by luminance; transparency is dropped,

@@ -15,6 +15,7 @@ from gdn_keras.datasets.digits import Digits, load_embedded_digits
 from gdn_keras.datasets.image_data import LabelledImages
 from gdn_keras.datasets.selection import checked_count
 from gdn_keras.datasets.transform import RECIPE, checked_shape, rescale_images
+from gdn_keras.reporting import Reporter
 
 SPLITS = ("train", "validation", "test")
 # Rounding to float16 is off by at most 2.5e-4, an eighth of what the recipe itself is off from the
@@ -92,9 +93,8 @@ def _build(
     chunks = (chunk for _, chunk in _chunks(digits, size, shape[1:3]))
     if verbose:
         megabytes = np.prod(shape) * np.dtype(DTYPE).itemsize / 1e6
-        print(
-            f"Making {shape[0]} images of size {size:.4g}: {megabytes:.0f} MB in {file.parent}",
-            file=sys.stderr,
+        Reporter(sys.stderr).line(
+            f"Making {shape[0]} images of size {size:.4g}: {megabytes:.0f} MB in {file.parent}"
         )
         chunks = with_progress(chunks, -(-shape[0] // _CHUNK), f"size {size:.4g}")
     write_array(file, shape, DTYPE, chunks)

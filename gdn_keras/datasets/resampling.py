@@ -6,9 +6,10 @@ import math
 import numpy as np
 from scipy import ndimage
 
-from gdn_keras.checks import check_choice, check_non_negative, check_positive
+from gdn_keras.checks import check_boundary, check_non_negative, check_positive
 
-BOUNDARIES = {"zero": "reflect", "symmetric": "reflect", "replicate": "nearest"}
+# What scipy.ndimage calls each boundary rule; zeros are put in afterwards.
+_SPLINE_MODES = {"zero": "reflect", "symmetric": "reflect", "replicate": "nearest"}
 
 
 @functools.lru_cache(maxsize=64)
@@ -40,7 +41,7 @@ def resampling_matrix(
 
     matrix = np.empty((output_length, length))
     for j, pixel in enumerate(np.eye(length)):
-        spline = ndimage.map_coordinates(pixel, position, order=3, mode=BOUNDARIES[boundary])
+        spline = ndimage.map_coordinates(pixel, position, order=3, mode=_SPLINE_MODES[boundary])
         if boundary == "zero":
             spline *= frame
         matrix[:, j] = np.convolve(spline, kernel, "valid")[::oversampling]
@@ -60,4 +61,4 @@ def check_resampling(size: float, smoothing: float, boundary: str) -> None:
     """Raise unless these are arguments of `resampling_matrix`."""
     check_positive("size", size)
     check_non_negative("smoothing", smoothing)
-    check_choice("boundary", boundary, tuple(BOUNDARIES))
+    check_boundary(boundary)

@@ -3,14 +3,14 @@
 from gdn_keras.detection.average_precision import AveragePrecision, average_precision
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
-from gdn_keras.detection.evaluation import SizeResult, evaluate_detector
+from gdn_keras.detection.evaluation import SizePrecision, evaluate_detector
 from gdn_keras.detection.export import export_detector
 from gdn_keras.detection.preprocessing import SoftThreshold
 
 __all__ = [
     "AveragePrecision",
     "Detector",
-    "SizeResult",
+    "SizePrecision",
     "SoftThreshold",
     "average_precision",
     "draw_boxes",

@@ -14,7 +14,7 @@ _CONFIDENCE = 0.05
 _BATCH = 2
 
 
-class SizeResult(NamedTuple):
+class SizePrecision(NamedTuple):
     """What a detector makes of objects of one size.
 
     Attributes:
@@ -44,7 +44,7 @@ class Matches(NamedTuple):
 
 def evaluate_detector(
     detector: Detector, scenes: SceneSet, sizes: Sequence[float]
-) -> tuple[list[SizeResult], float | None]:
+) -> tuple[list[SizePrecision], float | None]:
     """Average precision and errors of localisation, for all sizes together and for each.
 
     Args:
@@ -66,7 +66,7 @@ def evaluate_detector(
         if entry.size is not None:
             mine = np.isclose(matches.size, entry.size, rtol=1e-3)
         errors = np.abs(matches.found / matches.size - 1)[mine], matches.distance[mine]
-        results.append(SizeResult(*entry, *(_median(values) for values in errors)))
+        results.append(SizePrecision(*entry, *(_median(values) for values in errors)))
     return results, size_slope(matches)
 
 

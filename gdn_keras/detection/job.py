@@ -12,7 +12,7 @@ import keras
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.evaluation import evaluate_detector
 from gdn_keras.detection.export import export_detector
-from gdn_keras.detection.report import summary, write_report
+from gdn_keras.detection.report import summary, write_detection_report
 from gdn_keras.detection.settings import DetectorSettings
 from gdn_keras.detection.training import NetworkBuilder, points_network, train_detector
 from gdn_keras.training.fitting import TrainingStopped
@@ -26,12 +26,12 @@ from gdn_keras.training.run_folder import (
     write_text,
 )
 
-RESULTS = "average_precision.json"
+AVERAGE_PRECISION = "average_precision.json"
 
 FILES = {
     REPORT: "one page with everything on it",
     "pictures": "its pictures",
-    RESULTS: "average precision and errors at each size",
+    AVERAGE_PRECISION: "average precision and errors at each size",
     MODEL: "the trained detector",
     SAVED_MODEL: "the same for TensorFlow alone, without this package",
     "history.csv": "loss over the epochs",
@@ -66,10 +66,10 @@ def run_detection(
         detector = train_detector(settings, folder, build)
     try:
         scenes = settings.test_set()
-        results = _read(folder / RESULTS) or _evaluate(detector, settings, scenes, folder)
+        results = _read(folder / AVERAGE_PRECISION) or _evaluate(detector, settings, scenes, folder)
         if not (folder / SAVED_MODEL).exists() and keras.backend.backend() == "tensorflow":
             export_detector(detector, folder / SAVED_MODEL)
-        write_report(folder, results, detector, scenes)
+        write_detection_report(folder, results, detector, scenes)
     except (KeyboardInterrupt, OSError) as error:
         interrupted = isinstance(error, KeyboardInterrupt)
         raise TrainingStopped(
@@ -94,7 +94,7 @@ def _evaluate(
         "all": everything._asdict(),
         "sizes": [result._asdict() for result in sizes],
     }
-    write_text(folder / RESULTS, json.dumps(results, indent=1) + "\n")
+    write_text(folder / AVERAGE_PRECISION, json.dumps(results, indent=1) + "\n")
     return results
 
 
@@ -105,4 +105,4 @@ def _read(file: Path) -> dict[str, Any] | None:
         return None
 
 
-__all__ = ["FILES", "RESULTS", "TrainingStopped", "run_detection", "summary"]
+__all__ = ["AVERAGE_PRECISION", "FILES", "TrainingStopped", "run_detection", "summary"]

@@ -32,7 +32,7 @@ def summary(results: dict[str, Any], low: float = 2**-0.5, high: float = 4.0) ->
     )
 
 
-def write_report(
+def write_detection_report(
     folder: Path, results: dict[str, Any], detector: Detector, scenes: SceneSet
 ) -> None:
     """Draws the pictures and writes report.md; without matplotlib, without curves."""

@@ -64,9 +64,9 @@ def plan_channels(
     """
     grids = [channel_grids(shape, scale, geometry, xp) for scale in scales]
     if xp is np:
-        operator = _operator
+        operator = smoothing_operator
     else:
-        operator = functools.partial(_operator.__wrapped__, traced=traced, xp=xp)
+        operator = functools.partial(smoothing_operator.__wrapped__, traced=traced, xp=xp)
     channels = [_plan_channel(i, scales, grids, geometry, operator) for i in range(len(scales))]
     if xp is not np:
         return tuple(channels)
@@ -158,7 +158,7 @@ def _least(source: tuple[Axis, Axis]) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _operator(
+def smoothing_operator(
     source: tuple[Axis, Axis],
     target: tuple[Axis, Axis],
     sigma: float,

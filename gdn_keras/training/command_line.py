@@ -15,12 +15,13 @@ import numpy as np
 
 from gdn_keras.datasets import ImageData
 from gdn_keras.layers.scale_pooling import POOLINGS
+from gdn_keras.models.gaussian_derivative_network import READ_OUTS
 from gdn_keras.reporting import Reporter
 from gdn_keras.scale_space import DEFAULT_CONE, SAMPLINGS
 from gdn_keras.training.distribution import abandon, is_first, join, leave, prepare_together
 from gdn_keras.training.fitting import TrainingStopped
 from gdn_keras.training.job import TrainingJob, prepare_training, run_training, train
-from gdn_keras.training.recipe import LOSSES, NETWORKS, PRECISIONS, READ_OUTS, Recipe
+from gdn_keras.training.recipe import LOSSES, NETWORKS, PRECISIONS, Recipe
 from gdn_keras.training.report import summarize_run
 from gdn_keras.training.run_folder import (
     ACCURACY,
@@ -78,7 +79,7 @@ def recipe_parser(
         flag("--train-scales", type=float, nargs=3, metavar=_CHANNELS, help=text)
         flag("--pooling", choices=POOLINGS, help="over scale channels")
         text = "what is read of an image: its center (default), an object anywhere, or the average"
-        flag("--read", choices=READ_OUTS, dest="read_out", help=text)
+        flag("--read", choices=tuple(READ_OUTS), dest="read_out", help=text)
         text = f"width of the receptive cone in standard deviations (default: {DEFAULT_CONE:g})"
         flag("--cone", type=float, metavar="WIDTH", help=text)
     text = "matched: each channel on a grid of its scale; dense: the paper to the letter"

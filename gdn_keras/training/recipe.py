@@ -13,12 +13,12 @@ from gdn_keras.checks import (
     check_widths,
 )
 from gdn_keras.layers.scale_pooling import POOLINGS
+from gdn_keras.models.gaussian_derivative_network import READ_OUTS
 from gdn_keras.presets import PAPER_SCALES, PRESETS
 from gdn_keras.scale_space import DEFAULT_CONE, SAMPLINGS
 
 LOSSES = ("binary", "softmax")
 NETWORKS = tuple(name for name, entry in PRESETS.items() if "weights" not in entry)
-READ_OUTS = ("center", "anywhere", "average")
 PRECISIONS = ("float32", "float16", "bfloat16")
 
 
@@ -84,7 +84,7 @@ class Recipe:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         choices = {"network": NETWORKS, "pooling": POOLINGS, "sampling": SAMPLINGS}
-        choices |= {"loss": LOSSES, "precision": PRECISIONS, "output": READ_OUTS}
+        choices |= {"loss": LOSSES, "precision": PRECISIONS, "output": tuple(READ_OUTS)}
         for name, allowed in choices.items():
             check_choice(name, getattr(self, name), allowed)
         self._check_rates()

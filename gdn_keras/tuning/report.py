@@ -24,7 +24,7 @@ from gdn_keras.tuning.results import TrialResult
 from gdn_keras.tuning.tuner import trial_number
 
 TABLE = "trials.csv"
-RESULTS = "trials.json"
+TRIALS = "trials.json"
 PARETO = "pareto.png"
 _SHOWN = 10
 
@@ -50,12 +50,12 @@ def write_results(
         "asked_for": job.search.trials,
         "trials": rows,
     }
-    write_text(folder / RESULTS, json.dumps(content, indent=1) + "\n")
+    write_text(folder / TRIALS, json.dumps(content, indent=1) + "\n")
 
 
 def read_search_results(folder: Path) -> dict[str, Any] | None:
     """What `write_results` left in trials.json, or `None` where no search was finished."""
-    file = folder / RESULTS
+    file = folder / TRIALS
     return json.loads(file.read_text()) if file.exists() else None
 
 
@@ -78,7 +78,7 @@ def report(
         f"Accuracy in %, mean of {sizes}; `p` and `m` mark the Pareto fronts of "
         "parameters and multiply-adds. All trials: "
         f"[{TABLE}]({TABLE}).\n",
-        _best_table(results),
+        best_table(results),
         f"The best network, kept in `{MODEL}` and `{SAVED_MODEL}`, on test images:\n",
         _test_table(tested),
         f"Budget: {', '.join(limits) or 'none'}. Failed trials: {failed}. Training: "
@@ -127,7 +127,7 @@ def baseline_answers(results: Sequence[TrialResult]) -> list[str]:
     return lines
 
 
-def _best_table(results: Sequence[TrialResult]) -> str:
+def best_table(results: Sequence[TrialResult]) -> str:
     accuracies = [r.accuracy for r in results]
     fronts = [pareto_front(costs, accuracies) for costs in _costs(results).values()]
     lines = [

@@ -45,12 +45,12 @@ def run_search(job: SearchJob) -> list[TrialResult]:
         if known and known["asked_for"] >= search.trials:
             job.reporter.line("The search is finished.")
         else:
-            _search(tuner, folder)
+            search_or_stop(tuner, folder)
         return []
     oracle = tuner.oracle
     watch.start(oracle)
     if len(oracle.end_order) < search.trials:
-        _search(tuner, folder)
+        search_or_stop(tuner, folder)
     ended = len(oracle.end_order)
     if ended < search.trials:
         job.reporter.line(f"No candidate within the budget is left after {ended} trials.")
@@ -69,7 +69,7 @@ def run_search(job: SearchJob) -> list[TrialResult]:
     return results
 
 
-def _search(tuner: Any, folder: Path) -> None:
+def search_or_stop(tuner: Any, folder: Path) -> None:
     import grpc  # comes with KerasTuner
 
     try:

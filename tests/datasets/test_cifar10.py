@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from gdn_keras.datasets import load_dataset
-from gdn_keras.datasets.catalogue.cifar10 import TEST_SIZES
+from gdn_keras.datasets.catalogue.cifar10 import CIFAR10_SIZES
 
 BATCHES = [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]
 
@@ -67,8 +67,8 @@ def test_rescaled(tmp_path):
     data = load_dataset("cifar10", tmp_path, **options)
     assert data.train.images.shape == (10, 48, 48, 3)
     assert data.validation.images.shape == (2, 48, 48, 3)
-    assert data.test_sizes == TEST_SIZES and len(TEST_SIZES) == 9
-    assert data.test(TEST_SIZES[0]).images.shape == (3, 64, 64, 3)
+    assert data.test_sizes == CIFAR10_SIZES and len(CIFAR10_SIZES) == 9
+    assert data.test(CIFAR10_SIZES[0]).images.shape == (3, 64, 64, 3)
     original = batch(0)[0][0].reshape(3, 32, 32).transpose(1, 2, 0)
     mirrored = np.pad(original, ((8, 8), (8, 8), (0, 0)), mode="symmetric")
     np.testing.assert_array_equal(data.train.images[0], mirrored)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gdn_keras.detection import Detector
-from gdn_keras.detection.job import FILES, RESULTS, run_detection, summary
+from gdn_keras.detection.job import AVERAGE_PRECISION, FILES, run_detection, summary
 from gdn_keras.detection.settings import DetectorSettings
 from gdn_keras.detection.training import CLASSES, train_detector
 from gdn_keras.training.fitting import TrainingStopped
@@ -41,7 +41,7 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path, capsys):
     assert "at every size from 1 to 2" in summary(results)
     for name in FILES:
         assert (tmp_path / "run" / name).exists(), name
-    assert json.loads((tmp_path / "run" / RESULTS).read_text()) == results
+    assert json.loads((tmp_path / "run" / AVERAGE_PRECISION).read_text()) == results
     detector = keras.saving.load_model(tmp_path / "run" / "model.keras")
     assert isinstance(detector, Detector)
     assert len(detector.network.layers[-1].scales) == 3

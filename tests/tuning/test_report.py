@@ -1,5 +1,5 @@
 from gdn_keras.tuning import Candidate, Cost, TrialResult, baseline_answers
-from gdn_keras.tuning.report import _best_table
+from gdn_keras.tuning.report import best_table
 
 
 def result(trial_id, name, widths, parameters, operations, accuracy):
@@ -30,7 +30,7 @@ def test_what_the_search_found_for_the_cost_of_a_baseline():
 
 
 def test_the_table_marks_both_fronts():
-    assert _best_table(RESULTS).splitlines()[2:] == [
+    assert best_table(RESULTS).splitlines()[2:] == [
         "| 3 | 8-16 | 1.25 | max | 0.01 | 4 | 300 | 600 | 1.0 | 90.00 | pm |",
         "| 1 | 4-8 (default) | 1.25 | max | 0.01 | 4 | 200 | 400 | 3.0 | 80.00 | p |",
         "| 2 | 16-16 (large) | 1.25 | max | 0.01 | 4 | 400 | 800 | 2.0 | 70.00 |  |",

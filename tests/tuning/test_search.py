@@ -4,7 +4,7 @@ import grpc
 import pytest
 
 from gdn_keras.training import TrainingStopped
-from gdn_keras.tuning.search import _search
+from gdn_keras.tuning.search import search_or_stop
 
 
 def test_a_worker_says_that_its_chief_is_gone():
@@ -13,5 +13,5 @@ def test_a_worker_says_that_its_chief_is_gone():
             raise grpc.RpcError
 
     with pytest.raises(TrainingStopped, match="the chief does not answer") as stop:
-        _search(Worker(), Path())
+        search_or_stop(Worker(), Path())
     assert not stop.value.interrupted

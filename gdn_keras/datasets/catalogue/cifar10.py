@@ -27,7 +27,7 @@ CLASS_NAMES = (
     "ship",
     "truck",
 )
-TEST_SIZES = tuple(2.0 ** (k / 4) for k in range(-4, 5))
+CIFAR10_SIZES = tuple(2.0 ** (k / 4) for k in range(-4, 5))
 
 _BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
 _PIXELS = 3 * 32 * 32
@@ -39,7 +39,7 @@ def cifar10(
     directory: str | os.PathLike | None = None,
     *,
     train_sizes: Sequence[float] = (1.0,),
-    test_sizes: Sequence[float] = TEST_SIZES,
+    test_sizes: Sequence[float] = CIFAR10_SIZES,
     frame: int = 64,
     train_frame: int | None = None,
     count: int | None = None,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from gdn_keras.checks import check_integer, check_positive
-from gdn_keras.datasets.files import open_picture, read_picture, require_directory
+from gdn_keras.datasets.files import open_picture, read_photograph, require_directory
 from gdn_keras.datasets.image_data import ImageData, LabelledImages
 from gdn_keras.datasets.photographs import FramedPictures, rescale_photographs
 from gdn_keras.datasets.preprocessing import PixelScaling
@@ -183,7 +183,7 @@ class _Reader:
         return images
 
     def _read(self, file: Path) -> np.ndarray:
-        return read_picture(file, colour=self.colour, resize=self.resize)
+        return read_photograph(file, colour=self.colour, resize=self.resize)
 
 
 def _middle(picture: np.ndarray, side: int) -> np.ndarray:
