@@ -3,7 +3,7 @@
     python examples/train_detector.py
 
 No network, no GPU, nothing to prepare: about 15 minutes on 2 cores, with digits that come with the
-package. Scenes of 96×96 pixels with 2 to 6 digits of size 1, then the same weights on scenes of
+package. Scenes of 96×96 pixels with 2 to 10 digits of size 1, then the same weights on scenes of
 640×480 with digits of nine sizes. Everything is in runs/detector, with report.md as its first page:
 average precision at each size, its curves, pictures with boxes, model.keras and a SavedModel, both
 for examples/detect.py. It needs `pip install gdn_keras[detection,plots]`.
@@ -32,16 +32,17 @@ def parser() -> argparse.ArgumentParser:
     )
     add = flags.add_argument
     add("--output", metavar="FOLDER", default="runs/detector", help="(runs/detector)")
+    add("--mnist-dir", metavar="FOLDER", help="all of MNIST, instead of the package's digits")
     add("--background", default="empty", help="empty or clutter (empty)")
     add("--train-size", type=float, default=1.0, metavar="SIZE", help="(1)")
     add("--train-frame", type=int, default=96, metavar="PIXELS", help="(96)")
     add("--widths", type=int, nargs="+", default=[12, 16, 24, 32, 64], metavar="N")
-    add("--batch-size", type=int, default=16, metavar="N", help="scenes in a batch (16)")
+    add("--batch-size", type=int, default=8, metavar="N", help="scenes in a batch (8)")
     add("--steps", type=int, default=100, metavar="N", help="batches in an epoch (100)")
-    add("--epochs", type=int, default=12, metavar="N", help="(12)")
+    add("--epochs", type=int, default=36, metavar="N", help="(36)")
     add("--learning-rate", type=float, default=0.01, metavar="RATE", help="(0.01)")
     add("--seed", type=int, default=0, metavar="N", help="(0)")
-    add("--test-scenes", type=int, default=60, metavar="N", help="(60)")
+    add("--test-scenes", type=int, default=120, metavar="N", help="(120)")
     return flags
 
 
@@ -56,6 +57,7 @@ def settings_of(options: argparse.Namespace):
         train_sizes=[options.train_size],
         train_frame=options.train_frame,
         background=options.background,
+        mnist_dir=options.mnist_dir,
         batch_size=options.batch_size,
         steps=options.steps,
         epochs=options.epochs,

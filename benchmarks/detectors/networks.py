@@ -23,7 +23,7 @@ def plain_network(settings: DetectorSettings, scales: tuple[float, ...]) -> kera
 
 def pyramid_network(settings: DetectorSettings, scales: tuple[float, ...]) -> keras.Model:
     """(b) The same network at each level of an image pyramid; size by scale, as ours."""
-    return _network(settings, scales, CLASSES)
+    return _network(settings, scales, CLASSES + 4 * settings.boxes)
 
 
 def _network(settings: DetectorSettings, scales: tuple[float, ...], features: int) -> keras.Model:

@@ -6,7 +6,10 @@ from keras import ops
 
 
 def heat_loss(targets: Any, logits: Any) -> Any:
-    """Binary cross-entropy times |target - p|^2, summed: the focus is on what is wrong.
+    """Binary cross-entropy times max(|target - p|^2, target), summed.
+
+    Where there is nothing, the focus is on what is wrong. On objects all of the heat counts, since
+    position and size are read off its shape.
 
     Args:
         targets: Heat in [0, 1].
@@ -15,7 +18,8 @@ def heat_loss(targets: Any, logits: Any) -> Any:
     Reference: Li et al., Generalized Focal Loss (NeurIPS 2020), "quality focal loss".
     """
     entropy = ops.maximum(logits, 0) - logits * targets + ops.log1p(ops.exp(-ops.abs(logits)))
-    return ops.sum(entropy * (targets - ops.sigmoid(logits)) ** 2)
+    focus = ops.maximum((targets - ops.sigmoid(logits)) ** 2, targets)
+    return ops.sum(entropy * focus)
 
 
 def box_loss(targets: Any, predictions: Any, heat: Any) -> Any:

@@ -34,7 +34,9 @@ def points_network(settings: DetectorSettings, scales: tuple[float, ...]) -> ker
         widths=settings.widths,
         classes=CLASSES,
         scales=scales,
+        scale_ratio=settings.scale_ratio,
         output="points",
+        boxes=settings.boxes,
     )
 
 

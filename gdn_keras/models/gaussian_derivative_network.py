@@ -49,6 +49,7 @@ def gaussian_derivative_network(
     density: float = 1.0,
     cone: float = DEFAULT_CONE,
     output: str = "center",
+    boxes: bool = False,
     dtype: Any = None,
     name: str = "gaussian_derivative_network",
 ) -> keras.Model:
@@ -92,6 +93,8 @@ def gaussian_derivative_network(
             class scores of features averaged over the image, for textures. "points": scores at
             each point of the channels' last grids, [batch, points, classes], for detection; see
             `ScaleChannels.points`. "map": scores at each pixel.
+        boxes: Whether points have four numbers more after the scores, for the boxes of objects;
+            see `Detector`.
         dtype: Keras's dtype policy of the layers, such as "mixed_bfloat16"; the global one by
             default. Logits are in single precision at least.
         name: Name of the model.
@@ -112,6 +115,8 @@ def gaussian_derivative_network(
             "`pooling` and `scale_dropout` have nothing to do with output='points', which are not "
             f"pooled. Received: pooling={pooling!r}, scale_dropout={scale_dropout!r}"
         )
+    if boxes and output != "points":
+        raise ValueError(f"`boxes` are for output='points' only. Received: output={output!r}")
     policy = keras.dtype_policies.get(dtype)
     logits = "float32" if policy.compute_dtype in ("float16", "bfloat16") else policy
     truncation = DEFAULT_TRUNCATIONS[sampling] if truncation is None else truncation
@@ -133,7 +138,8 @@ def gaussian_derivative_network(
     ]
     head = _head(classes, output, sigmas[-1], jet, logits)
     assemble = _residual_network if residual else _cascade
-    network = assemble(layers, head, input_shape[-1], policy)
+    box_layer = _box_layer(sigmas[-1], jet, logits) if boxes else None
+    network = assemble(layers, head, box_layer, input_shape[-1], policy)
 
     images = keras.Input(input_shape, name="images")
     stack = ScaleChannels(
@@ -172,15 +178,34 @@ def _head(
     return [*scores, READ_OUTS[output](dtype=dtype)] if output in READ_OUTS else scores
 
 
+def _box_layer(sigma: float, jet: dict[str, Any], dtype: Any) -> keras.Layer:
+    """Four numbers at each point, not normalised: their values are lengths."""
+    return GaussianDerivative(
+        4, sigma, dtype=dtype, **{**jet, "zero_order": True, "use_bias": True}
+    )
+
+
 def _cascade(
-    layers: list[list[keras.Layer]], head: list[keras.Layer], channels: int | None, dtype: Any
+    layers: list[list[keras.Layer]],
+    head: list[keras.Layer],
+    boxes: keras.Layer | None,
+    channels: int | None,
+    dtype: Any,
 ) -> keras.Model:
     cascade = [part for layer in layers for part in (*layer, keras.layers.ReLU(dtype=dtype))]
-    return keras.Sequential([*cascade, *head], name="shared_network")
+    if boxes is None:
+        return keras.Sequential([*cascade, *head], name="shared_network")
+    inputs = keras.Input((None, None, channels), name="images")
+    outputs = _read(_through(cascade, inputs), head, boxes)
+    return keras.Model(inputs, outputs, name="shared_network")
 
 
 def _residual_network(
-    layers: list[list[keras.Layer]], head: list[keras.Layer], channels: int | None, dtype: Any
+    layers: list[list[keras.Layer]],
+    head: list[keras.Layer],
+    boxes: keras.Layer | None,
+    channels: int | None,
+    dtype: Any,
 ) -> keras.Model:
     """The first layer, then blocks of two with a skip; one that is left over stands alone."""
     inputs = keras.Input((None, None, channels), name="images")
@@ -195,7 +220,12 @@ def _residual_network(
                 x = keras.layers.Dense(y.shape[-1], use_bias=False, dtype=dtype)(x)
             y = keras.layers.Add(dtype=dtype)([x, y])
         x = keras.layers.ReLU(dtype=dtype)(y)
-    return keras.Model(inputs, _through(head, x), name="shared_network")
+    return keras.Model(inputs, _read(x, head, boxes), name="shared_network")
+
+
+def _read(x: Any, head: list[keras.Layer], boxes: keras.Layer | None) -> Any:
+    scores = _through(head, x)
+    return scores if boxes is None else keras.layers.Concatenate()([scores, boxes(x)])
 
 
 def _through(layers: list[keras.Layer], x: Any) -> Any:
