@@ -9,7 +9,7 @@ def heat_loss(targets: Any, logits: Any) -> Any:
     """Binary cross-entropy times max(|target - p|^2, target), summed.
 
     Where there is nothing, the focus is on what is wrong. On objects all of the heat counts, since
-    position and size are read off its shape.
+    position and size are read off its shape; what perfect predictions cost there is taken off.
 
     Args:
         targets: Heat in [0, 1].
@@ -19,7 +19,11 @@ def heat_loss(targets: Any, logits: Any) -> Any:
     """
     entropy = ops.maximum(logits, 0) - logits * targets + ops.log1p(ops.exp(-ops.abs(logits)))
     focus = ops.maximum((targets - ops.sigmoid(logits)) ** 2, targets)
-    return ops.sum(entropy * focus)
+    return ops.sum(entropy * focus) - ops.sum(targets * _entropy(targets))
+
+
+def _entropy(p: Any) -> Any:
+    return -sum(share * ops.log(ops.maximum(share, 1e-30)) for share in (p, 1 - p))
 
 
 def box_loss(targets: Any, predictions: Any, heat: Any) -> Any:

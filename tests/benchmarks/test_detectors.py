@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 SETTINGS = dataclasses.replace(DetectorSettings(), widths=(4, 6, 8))
 
 
-@pytest.mark.parametrize(("name", "features", "levels"), [("plain", 14, 1), ("pyramid", 10, 3)])
+@pytest.mark.parametrize(("name", "features", "levels"), [("plain", 14, 1), ("pyramid", 14, 3)])
 def test_points_are_as_many_as_the_grids_have(name, features, levels, tmp_path):
     from detectors import networks
 

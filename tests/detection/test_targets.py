@@ -116,7 +116,9 @@ def test_losses_sum_up_points(seed):
     targets, logits = rng.random((2, 5, 3)), rng.normal(size=(2, 5, 3)) * 5
     p = 1 / (1 + np.exp(-logits))
     entropy = -(targets * np.log(p) + (1 - targets) * np.log(1 - p))
-    expected = (entropy * (targets - p) ** 2).sum()
+    least = -(targets * np.log(targets) + (1 - targets) * np.log(1 - targets))
+    focus = np.maximum((targets - p) ** 2, targets)
+    expected = (entropy * focus - least * targets).sum()
     found = heat_loss(*(ops.convert_to_tensor(v, "float32") for v in (targets, logits)))
     np.testing.assert_allclose(found, expected, rtol=1e-4)
     heat, boxes = rng.random((2, 5)), rng.normal(size=(2, 2, 5, 4))
