@@ -108,6 +108,20 @@ def test_colour_objects_of_any_shape():
     assert test.bounding_boxes["boxes"].shape == (3, 6, 4)
 
 
+def test_varied_objects_keep_their_boxes_and_most_of_their_light(digits):
+    arguments = {"shape": (60, 60), "count": (1, 1)}
+    plain, varied = (Scenes(*digits, augment=augment, **arguments) for augment in (False, True))
+    ratios = []
+    for index in range(20):
+        one, other = plain.draw(0, index), varied.draw(0, index)
+        assert one.labels == other.labels
+        assert np.abs(one.boxes - other.boxes).max() < 40
+        assert not np.array_equal(one.image, other.image)
+        ratios.append(other.image.sum() / one.image.sum())
+    assert np.all(np.abs(np.array(ratios) - 1) < 0.35)
+    assert np.mean(ratios) == pytest.approx(1, abs=0.1)
+
+
 def test_frames_without_objects(digits):
     test = scene_set(Scenes(*digits, count=(0, 1)), 6)
     empty = (test.labels < 0).all(axis=1)

@@ -11,10 +11,15 @@ from gdn_keras.detection.grids import grid_points
 from gdn_keras.models import gaussian_derivative_network
 
 
-def make_detector(features=10, scales=(1.0, 2**0.5, 2.0)):
+def make_detector(boxes=False, scales=(1.0, 2**0.5, 2.0), **options):
     keras.utils.set_random_seed(0)
     network = gaussian_derivative_network(
-        input_shape=(None, None, 1), widths=(4, 6), classes=features, scales=scales, output="points"
+        input_shape=(None, None, 1),
+        widths=(4, 6),
+        scales=scales,
+        output="points",
+        boxes=boxes,
+        **options,
     )
     return Detector(network, num_classes=10, preprocessor=SoftThreshold(), confidence_threshold=0.0)
 
@@ -27,9 +32,11 @@ def test_points_are_those_of_the_layer():
     np.testing.assert_allclose(found, layer.points((40, 56)), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("features", [10, 14])
-def test_training_lowers_the_loss(features):
-    detector = make_detector(features)
+@pytest.mark.parametrize("boxes", [False, True])
+@pytest.mark.parametrize("residual", [False, True])
+def test_training_lowers_the_loss(boxes, residual):
+    detector = make_detector(boxes, residual=residual)
+    assert detector.features == 10 + 4 * boxes
     scenes = scene_set(digit_scenes("train", shape=(48, 48), count=(1, 2)), 4)
     detector.compile(keras.optimizers.Adam(0.01))
     history = detector.fit(scenes.images, scenes.bounding_boxes, epochs=6, verbose=0).history
@@ -59,3 +66,8 @@ def test_other_scales_share_the_weights(tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (1, 96, 64, 1), "uint8")
     one, two = (model.predict(images, verbose=0) for model in (large, loaded))
     np.testing.assert_allclose(one["boxes"], two["boxes"], atol=1e-4)
+
+
+def test_boxes_are_for_points_only():
+    with pytest.raises(ValueError, match="`boxes` are for output='points'"):
+        gaussian_derivative_network(boxes=True)
