@@ -1,12 +1,14 @@
 """Draws the figures of docs/how_it_works.md, those of the paper under the number they have there.
 
     python tools/figures.py
+    python tools/figures.py --gtsrb GTSRB      the traffic sign too, from a folder of photographs
 
 It takes half a minute. The paper's figures 5 and 6 are diagrams without data; 8 and 10 are drawn by
 every run of examples/train_large_scale.py, 9 by tools/results.py.
 """
 
 import argparse
+import functools
 import math
 import os
 from collections.abc import Callable
@@ -19,9 +21,11 @@ import numpy as np
 from keras import ops
 
 import gdn_keras
-from gdn_keras.analysis.plots import figure_file
+from gdn_keras.analysis import scale_selection
+from gdn_keras.analysis.plots import COLOURS, figure_file
 from gdn_keras.datasets import draw_sizes, load_embedded_digits, rescale_images
-from gdn_keras.models import scale_channels_of
+from gdn_keras.datasets.catalogue.gtsrb import TRAIN_SIDES, held_out_tracks, load_photographs
+from gdn_keras.models import class_names_of, scale_channels_of
 from gdn_keras.scale_space import (
     Geometry,
     cascade,
@@ -128,6 +132,56 @@ def matched_grids(path: Path) -> None:
             axes[row, 0].set_ylabel(f"layer {layers}")
 
 
+def approaching_sign(path: Path, directory: Path) -> None:
+    """One traffic sign as a car comes nearer: class, confidence and selected scale.
+
+    Of the tracks that were held out of the training of `traffic_signs`, the one whose sizes differ
+    most.
+    """
+    tracks = held_out_tracks(directory).values()
+    track = max(tracks, key=lambda t: max(p.side for p in t) / min(p.side for p in t))
+    images, labels = load_photographs(track, frame=112)
+    images, sides = np.asarray(images), np.array([p.side for p in track])
+    network = gdn_keras.from_preset("traffic_signs")
+    probabilities = ops.convert_to_numpy(ops.sigmoid(network.predict(images, verbose=0)))
+    predicted, scales = probabilities.argmax(axis=1), scale_selection(network, images)
+    wanted = np.geomspace(sides[0], sides[-1], 7)
+    shown = sorted({int(np.abs(sides - side).argmin()) for side in wanted})
+    names = class_names_of(network)
+    right = predicted == labels
+    with figure_file(path, 2, len(shown), (1.25 * len(shown), 4.2)) as (figure, axes):
+        for axis, k in zip(axes[0], shown, strict=True):
+            _show(axis, images[k], "gray")
+            axis.set_title(f"{sides[k]} pixels", fontsize=9)
+            text = f"{names[predicted[k]]}\n{probabilities[k].max():.1%}"
+            text += rf", $\sigma_0$ = {scales[k]:.2g}"
+            axis.set_xlabel(text, fontsize=8, color="black" if right[k] else COLOURS[1])
+        for axis in axes[1]:
+            axis.remove()
+        axis = figure.add_subplot(axes[0, 0].get_gridspec()[1, :])
+        _scale_over_side(axis, sides, scales, right)
+        channels = scale_channels_of(network).scales
+        axis.set_yticks(channels, [f"{scale:.2g}" for scale in channels])
+        axis.minorticks_off()
+
+
+def _scale_over_side(axis: Any, sides: np.ndarray, scales: np.ndarray, right: np.ndarray) -> None:
+    """Selected scale over the side of a sign, both logarithmic."""
+    middle = np.exp(np.mean(np.log(scales / sides)))
+    axis.plot(sides, middle * sides, color="0.6", linewidth=1, label="proportional to the side")
+    axis.plot(sides[right], scales[right], "o", color=COLOURS[0], label="recognised")
+    if not right.all():
+        axis.plot(sides[~right], scales[~right], "x", color=COLOURS[1], label="mistaken")
+    axis.axvspan(*TRAIN_SIDES, color="0.92", zorder=0, label="sizes of the training")
+    axis.set_xscale("log", base=2)
+    axis.set_yscale("log", base=2)
+    ticks = (16, 32, 64, 128)
+    axis.set_xticks(ticks, [str(tick) for tick in ticks])
+    axis.set_xlabel("side of the sign, pixels")
+    axis.set_ylabel(r"selected scale channel, $\sigma_0$")
+    axis.legend(loc="upper left", fontsize=8)
+
+
 def _digit(size: float) -> np.ndarray:
     return rescale_images(load_embedded_digits().x_test[DIGIT : DIGIT + 1], size)[0]
 
@@ -169,8 +223,14 @@ FIGURES: dict[str, Callable[[Path], None]] = {
 
 def main() -> None:
     """Draws all of them."""
-    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
-    for name, draw in FIGURES.items():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    text = "folder of the German traffic signs, to draw approaching_sign.png from"
+    parser.add_argument("--gtsrb", type=Path, metavar="FOLDER", help=text)
+    directory = parser.parse_args().gtsrb
+    figures = dict(FIGURES)
+    if directory:
+        figures["approaching_sign.png"] = functools.partial(approaching_sign, directory=directory)
+    for name, draw in figures.items():
         draw(PICTURES / name)
         print(PICTURES / name)
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from gdn_keras.datasets import PixelScaling, load_dataset
+from gdn_keras.datasets.catalogue.gtsrb import held_out_tracks
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -81,6 +82,15 @@ def test_split_by_track(directory):
     assert [len(part) for part in parts] == [6, 2, 2]
     assert len(set.union(*parts)) == 2 * TRACKS
     assert all({label for label, _ in part} == {0, 7} for part in parts)
+
+
+def test_tracks_that_are_held_out(directory):
+    data = load_dataset("gtsrb", directory, frame=64)
+    held_out = held_out_tracks(directory)
+    tested = tracks(*map(data.test, data.test_sizes))
+    assert set(held_out) == {f"{label:05d}/{track:05d}" for label, track in tested}
+    for photographs in held_out.values():
+        assert [p.side for p in photographs] == list(SIDES)  # as the car comes nearer
 
 
 def test_test_sizes_are_intervals_with_signs(directory):

@@ -114,9 +114,6 @@ def gtsrb(
         test_split: `"test"`, or `"validation"` to choose between networks without test images.
         seed: Of the choice of tracks.
     """
-    directory = require_directory(directory, "the folder Final_Training of GTSRB")
-    if (directory / "GTSRB").is_dir():
-        directory /= "GTSRB"
     splits = _read_splits(directory, seed)
     tested = splits[check_test_split(test_split)]
     low, high = train_sides
@@ -133,13 +130,13 @@ def gtsrb(
     def test(size: float) -> LabelledImages:
         if size not in sizes:
             raise ValueError(f"`size` must be one of {tuple(sizes)}. Received: size={size}")
-        images, labels = _load(spread(sizes[size], test_count), frame)
+        images, labels = load_photographs(spread(sizes[size], test_count), frame)
         return LabelledImages(np.asarray(images), labels)
 
     return ImageData(
         name="gtsrb",
-        train=_load(spread(train, count), train_frame or frame),
-        validation=_load(validation, train_frame or frame),
+        train=load_photographs(spread(train, count), train_frame or frame),
+        validation=load_photographs(validation, train_frame or frame),
         test=test,
         test_sizes=tuple(sizes),
         class_names=CLASS_NAMES,
@@ -153,8 +150,25 @@ def _between(photographs: Iterable[Photograph], low: float, high: float) -> list
     return [p for p in photographs if low <= p.side < high]
 
 
-def _read_splits(directory: Path, seed: int) -> dict[str, list[Photograph]]:
+def held_out_tracks(
+    directory: str | os.PathLike | None, seed: int = 0
+) -> dict[str, list[Photograph]]:
+    """The photographs of each track that `gtsrb` tests with, from the farthest to the nearest.
+
+    Args:
+        directory, seed: As for `gtsrb`. The photographs of the official test set are no tracks.
+    """
+    tracks: dict[str, list[Photograph]] = {}
+    for photograph in sorted(_read_splits(directory, seed)["test"], key=lambda p: p.file.name):
+        tracks.setdefault(photograph.track, []).append(photograph)
+    return tracks
+
+
+def _read_splits(directory: str | os.PathLike | None, seed: int) -> dict[str, list[Photograph]]:
     """Photographs to train, to validate and to test with."""
+    directory = require_directory(directory, "the folder Final_Training of GTSRB")
+    if (directory / "GTSRB").is_dir():
+        directory /= "GTSRB"
     photographs = _training_photographs(directory)
     official = _test_photographs(directory)
     rng = np.random.default_rng(seed)
@@ -230,7 +244,8 @@ def _photograph(row: dict[str, str], table: Path, folder: Path) -> Photograph:
     )
 
 
-def _load(photographs: Sequence[Photograph], frame: int) -> LabelledImages:
+def load_photographs(photographs: Sequence[Photograph], frame: int) -> LabelledImages:
+    """The photographs, each sign in the middle of a frame of this height and width."""
     pictures = [read_photograph(p.file, colour=True) for p in photographs]
     images = FramedPictures(pictures, frame, [p.centre for p in photographs])
     return LabelledImages(images, np.array([p.label for p in photographs], "uint8"))
