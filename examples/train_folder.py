@@ -73,6 +73,8 @@ def runs_of(options: argparse.Namespace) -> dict[str, tuple[Recipe, ImageData]]:
             changes["scales"] = suggest_scales(np.minimum(reach, frame))
         if options.augment is not False:
             changes["augment"] = (float(np.median(heights)), float(frame))
+    elif options.augment:
+        changes["augment"] = (float(max(data.train.images.shape[1:3])),) * 2
     return {"": (recipe_of(options, **changes), data)}
 
 

@@ -68,6 +68,7 @@ def recipe_parser(
     parser.add_argument("--output", metavar="FOLDER", default=output, help=help_text)
     parser.set_defaults(compare=[], network="default", widths=None, pooling="max")
     parser.set_defaults(scales=None, train_scales=None, cone=DEFAULT_CONE, read_out="center")
+    parser.set_defaults(zero_order=False)
     flag = parser.add_argument_group("network").add_argument
     if network:
         names = ", ".join(NETWORKS)
@@ -80,6 +81,8 @@ def recipe_parser(
         flag("--pooling", choices=POOLINGS, help="over scale channels")
         text = "what is read of an image: its center (default), an object anywhere, or the average"
         flag("--read", choices=tuple(READ_OUTS), dest="read_out", help=text)
+        text = "let layers see brightness itself too, not only its derivatives"
+        flag("--zero-order", action="store_true", help=text)
         text = f"width of the receptive cone in standard deviations (default: {DEFAULT_CONE:g})"
         flag("--cone", type=float, metavar="WIDTH", help=text)
     text = "matched: each channel on a grid of its scale; dense: the paper to the letter"
@@ -142,6 +145,7 @@ def recipe_of(options: argparse.Namespace, **changes: Any) -> Recipe:
         "sampling": options.sampling,
         "cone": options.cone,
         "output": options.read_out,
+        "zero_order": options.zero_order,
         "epochs": options.epochs,
         "batch_size": options.batch_size,
         "learning_rate": first,

@@ -68,6 +68,7 @@ def build_network(recipe: Recipe, data: ImageData) -> keras.Model:
             sampling=recipe.sampling,
             cone=recipe.cone,
             output=recipe.output,
+            zero_order=recipe.zero_order,
             **changes,
         )
     return as_classifier(network, data.preprocessing, data.class_names)

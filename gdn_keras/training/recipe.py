@@ -36,6 +36,7 @@ class Recipe:
         cone: Width of the receptive cone where the centre is read, see `ScaleChannels`.
         output: What is read of an image: its "center", an object "anywhere", or the "average" of
             all places.
+        zero_order: Whether layers take the smoothed image itself too.
         augment: Smallest and largest extent, in pixels, of the objects in the training images:
             these are then rotated, sheared and shifted a little, in proportion to the first, and
             half of them cut to smaller frames, in proportion to the second, unless it is that of
@@ -59,6 +60,7 @@ class Recipe:
     sampling: str = "matched"
     cone: float = DEFAULT_CONE
     output: str = "center"
+    zero_order: bool = False
     augment: tuple[float, float] | None = None
     epochs: int = 10
     batch_size: int = 50

@@ -53,7 +53,12 @@ def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
         _require_no_run(folder)
         write_text(folder / SETTINGS, json.dumps(settings, indent=2) + "\n")
         return folder
-    names = [name for name in {**known, **settings} if known.get(name) != settings.get(name)]
+    # A folder of an earlier version says nothing of what there was not: it was as if switched off.
+    names = [
+        name
+        for name in {**known, **settings}
+        if (known.get(name) or None) != (settings.get(name) or None)
+    ]
     if names:
         differences = ", ".join(
             f"{name} is {known.get(name)!r} there and {settings.get(name)!r} now" for name in names

@@ -124,6 +124,14 @@ def test_seeds_give_weights(tiny, data):
     assert weights_equal(same[0], same[1]) and not weights_equal(same[0], same[2])
 
 
+def test_zero_order_terms(tiny, data):
+    terms = [
+        scale_channels_of(build_network(recipe, data)).network.layers[0].kernel.shape[0]
+        for recipe in (tiny, dataclasses.replace(tiny, zero_order=True))
+    ]
+    assert terms == [5, 6]
+
+
 def test_a_loss_that_is_not_finite_stops_before_anything_is_kept(tiny, tmp_path):
     tiny, data = dataclasses.replace(tiny, epochs=1, scales=(1.0,)), tiny_data(count=40)
     broken = np.array(data.train.images)

@@ -23,6 +23,15 @@ def test_a_folder_is_opened_again_by_equal_settings_only(tmp_path, tiny):
     assert read_settings(folder) == tiny.as_dict()
 
 
+def test_a_folder_of_an_earlier_version(tmp_path, tiny):
+    settings = tiny.as_dict()
+    earlier = {name: value for name, value in settings.items() if name != "zero_order"}
+    open_run(earlier, tmp_path)
+    assert open_run(settings, tmp_path) == tmp_path
+    with pytest.raises(ValueError, match="zero_order is None there and True now"):
+        open_run({**settings, "zero_order": True}, tmp_path)
+
+
 def test_a_folder_that_cannot_be_written_to(tmp_path, tiny):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match=r"`folder` must be one .* cannot be written to"):
