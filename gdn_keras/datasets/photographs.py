@@ -78,8 +78,7 @@ def rescale_photographs(
 ) -> np.ndarray:
     """Photographs rescaled about their middle, in raw pixels.
 
-    By cubic splines. A pixel is blurred by about half its width: smaller images are smoothed by
-    what they lack of that, `0.5 sqrt(1 / size² - 1)` pixels of the original, larger ones not.
+    By cubic splines, smoothed by `shrink_smoothing(size)`.
 
     Args:
         images: uint8 `[n, h, w, channels]`.
@@ -90,11 +89,19 @@ def rescale_photographs(
     Returns:
         uint8 `[n, frame, frame, channels]`.
     """
-    smoothing = _PIXEL_BLUR * math.sqrt(1 / size**2 - 1) if size < 1 else 0.0
-    options = {"smoothing": smoothing, "boundary": boundary, "contrast": None}
+    options = {"smoothing": shrink_smoothing(size), "boundary": boundary, "contrast": None}
     result = np.empty((len(images), frame, frame, images.shape[3]), "uint8")
     for start in range(0, len(images), _CHUNK):
         part = slice(start, start + _CHUNK)
         rescaled = rescale_images(images[part], size, (frame, frame), **options)
         result[part] = np.clip(np.rint(rescaled, out=rescaled), 0, 255)
     return result
+
+
+def shrink_smoothing(size: float) -> float:
+    """Standard deviation of the smoothing that a picture rescaled by `size` needs, in its pixels.
+
+    A pixel is blurred by about half its width. Smaller pictures are smoothed by what they lack of
+    that, `0.5 sqrt(1 / size² - 1)`; larger ones are not.
+    """
+    return _PIXEL_BLUR * math.sqrt(1 / size**2 - 1) if size < 1 else 0.0

@@ -1,0 +1,121 @@
+import dataclasses
+import json
+
+import alternatives
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from contest.rescaling import pyramid_cnn, random_rescaling
+from contest.tensorflow_steps import plain_cnn
+
+from gdn_keras.datasets import load_embedded_digits, rescale_images
+from gdn_keras.datasets.photographs import shrink_smoothing
+from gdn_keras.training import Recipe
+from gdn_keras.training.run_folder import SETTINGS
+
+FEW = ["--images", "100", "--test-images", "20"]
+
+
+@pytest.fixture(autouse=True)
+def small_task(tmp_path, monkeypatch):
+    monkeypatch.setenv("GDN_KERAS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(alternatives, "_REPEATS", 4)
+    options = {"train_sizes": (1,), "test_sizes": (0.5, 1, 2), "frame": 32}
+    task = dataclasses.replace(
+        alternatives.TASKS["large_scale"],
+        options=options,
+        recipe=Recipe(widths=(8, 12), batch_size=10),
+        window=24,
+    )
+    monkeypatch.setitem(alternatives.TASKS, "large_scale", task)
+
+
+def digits(size: float, count: int = 4) -> np.ndarray:
+    return rescale_images(load_embedded_digits().x_test[:count], size, (32, 32))[..., None]
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 1.5])
+def test_random_rescaling_is_that_of_images(factor):
+    images = digits(1)
+    rescaled = random_rescaling(32, [factor], "replicate")(tf.constant(images), tf.constant(7))
+    options = {"smoothing": shrink_smoothing(factor), "boundary": "replicate", "contrast": None}
+    expected = rescale_images(images, factor, (32, 32), **options)
+    np.testing.assert_allclose(rescaled, expected, atol=1e-5)
+
+
+def test_random_rescaling_draws_for_each_image_anew():
+    images = tf.constant(np.repeat(digits(1, 1), 40, axis=0))
+    rescale = random_rescaling(32, [0.5, 1.0, 2.0], "replicate")
+    first, again, other = (rescale(images, tf.constant(seed)).numpy() for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert np.any(first != other)
+    assert len({image.tobytes() for image in first}) == 3
+
+
+def test_pyramid_of_one_level_is_the_plain_cnn():
+    images = digits(1)
+    keras.utils.set_random_seed(0)
+    network = pyramid_cnn((32, 32, 1), (4, 6, 10), [1.0], 32, "replicate")
+    plain = plain_cnn((32, 32, 1), (4, 6, 10))
+    plain.set_weights(network.get_weights())
+    np.testing.assert_allclose(network(images), plain(images), atol=1e-5)
+
+
+def test_pyramid_is_the_maximum_over_its_levels():
+    images = digits(1)
+    keras.utils.set_random_seed(0)
+    factors = (0.5, 1.0, 2.0)
+    network = pyramid_cnn((32, 32, 1), (4, 6, 10), factors, 24, "replicate")
+    single = []
+    for factor in factors:
+        level = pyramid_cnn((32, 32, 1), (4, 6, 10), [factor], 24, "replicate")
+        level.set_weights(network.get_weights())
+        single.append(np.asarray(level(images)))
+    np.testing.assert_allclose(network(images), np.max(single, axis=0), atol=1e-5)
+    assert len({array.tobytes() for array in single}) == 3
+
+
+def test_trains_tests_and_draws_what_is_not_done_yet(tmp_path, monkeypatch, capsys):
+    flags = ["--output", str(tmp_path / "run"), "--epochs", "20", *FEW]
+    alternatives.main([*flags, "--only", "plain"])
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    curve = results["plain"]["accuracy"]
+    assert len(curve) == 3 and curve["1"] > 0.2  # it has learned something where it was trained
+    assert results["plain"]["inference_ms_per_image"] > 0
+    monkeypatch.setattr(alternatives, "compete", None)
+    capsys.readouterr()
+    alternatives.main([*flags, "--only", "plain"])  # nothing is left to do
+    assert "| plain, % |" in capsys.readouterr().out
+    assert (tmp_path / "run" / "curves.png").stat().st_size > 1000
+    with pytest.raises(SystemExit):
+        alternatives.main([*flags, "--only", "plain", "--seed", "1"])
+    assert "seed is 0 there and 1 now" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["augmented", "pyramid"])
+def test_networks_of_the_others(name):
+    options = alternatives.flags().parse_args(["--output", "x", "--epochs", "1", *FEW])
+    contest = alternatives.prepare(options)
+    assert contest.reach == (0.5, 2)
+    np.testing.assert_allclose(contest.levels, 2 ** (np.arange(-2, 3) / 2))
+    result = alternatives.compete(contest, name)
+    assert len(result["accuracy"]) == 3
+    # Two convolutions with their normalisations, and a dense layer.
+    assert result["parameters"] == 9 * 8 + 2 * 8 + 9 * 8 * 12 + 2 * 12 + 12 * 10 + 10
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--epochs", "0"], "`epochs`"),
+        (["--images", "1000000"], "1000000"),
+        (["--ours", "nowhere"], "nowhere"),
+        (["--data", "gtsrb"], "Final_Training"),
+    ],
+)
+def test_mistakes_end_with_one_line(tmp_path, capsys, flags, message):
+    with pytest.raises(SystemExit):
+        alternatives.main(["--output", str(tmp_path), *flags])
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / SETTINGS).exists()
