@@ -12,8 +12,8 @@
 
 With `--ours`, the CNNs have its widths and see its images in its order for as many steps. Written
 are DIR/results.json, DIR/table.md and DIR/curves.png. A contestant that is in results.json is not
-trained again. Times are the best of several steps, which other work on the machine disturbs least: the
-seconds of a training are those of its steps, without what is tested and kept in between.
+trained again. Times are the best of several steps, which other work on the machine disturbs least.
+The seconds of a training are those of its steps, without what is tested and kept in between.
 """
 
 import argparse
