@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import ndimage
 
+from gdn_keras.checks import check_choice, check_integer
 from gdn_keras.datasets.catalogue.mnist import CLASS_NAMES, load_digits
 from gdn_keras.datasets.contrast import GAIN, MIDPOINT
 from gdn_keras.datasets.digits import Digits
@@ -16,7 +17,6 @@ from gdn_keras.datasets.preprocessing import PixelScaling
 from gdn_keras.datasets.registry import register_dataset
 from gdn_keras.datasets.selection import check_test_split, checked_count
 from gdn_keras.datasets.transform import rescale_images
-from gdn_keras.scale_space.validation import check_choice, check_integer
 
 FRAME = 64
 SIZES = tuple(range(17, 65))
