@@ -28,7 +28,7 @@ def pyramid_network(settings: DetectorSettings, scales: tuple[float, ...]) -> ke
 
 def _network(settings: DetectorSettings, scales: tuple[float, ...], features: int) -> keras.Model:
     images = keras.Input((None, None, 1))
-    points = PyramidPoints(settings.widths, features, scales, name="points")(images)
+    points = PyramidPoints(settings.widths, CLASSES, features, scales, name="points")(images)
     return keras.Model(images, points)
 
 
@@ -41,15 +41,22 @@ class PyramidPoints(keras.layers.Layer):
 
     Args:
         widths: Feature channels of the layers before the last.
-        features: Feature channels of the last.
+        classes: Number of classes.
+        features: Feature channels of the last layer: one for each class, or four more for boxes.
         scales: Of the levels: the image is resized by 1 / scale about its centre.
     """
 
     def __init__(
-        self, widths: tuple[int, ...], features: int, scales: tuple[float, ...], **kwargs: Any
+        self,
+        widths: tuple[int, ...],
+        classes: int,
+        features: int,
+        scales: tuple[float, ...],
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        self.widths, self.features, self.scales = list(widths), features, list(scales)
+        self.widths, self.scales = list(widths), list(scales)
+        self.classes, self.features = classes, features
         self.convolutions = [
             keras.layers.Conv2D(width, 3, padding="same", use_bias=False) for width in widths
         ]
@@ -64,7 +71,7 @@ class PyramidPoints(keras.layers.Layer):
             normalization.build((None, None, None, channels))
         self.last.build((None, None, None, channels))
         # As in our network, the first answer is "nothing here"; boxes begin at the usual size.
-        logits = [_FIRST_LOGIT] * CLASSES + [0.0] * (self.features - CLASSES)
+        logits = [_FIRST_LOGIT] * self.classes + [0.0] * (self.features - self.classes)
         self.last.bias.assign(logits)
 
     def point_grids(self, shape: tuple[Any, Any]) -> tuple[PointGrid, ...]:
@@ -103,7 +110,8 @@ class PyramidPoints(keras.layers.Layer):
         return (input_shape[0], None, self.features)
 
     def get_config(self) -> dict[str, Any]:
-        own = {"widths": self.widths, "features": self.features, "scales": self.scales}
+        names = ("widths", "classes", "features", "scales")
+        own = {name: getattr(self, name) for name in names}
         return {**super().get_config(), **own}
 
 

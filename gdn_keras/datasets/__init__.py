@@ -4,6 +4,12 @@ For `tfds.load("mnist_large_scale/size2")` import `gdn_keras.datasets.mnist_larg
 """
 
 from gdn_keras.datasets.augmentation import random_affine, random_frame
+from gdn_keras.datasets.boxes import (
+    BoxedImage,
+    load_coco,
+    load_pascal_voc,
+    read_boxed_images,
+)
 from gdn_keras.datasets.digits import Digits, load_embedded_digits, load_mnist_tfds
 from gdn_keras.datasets.idx import load_mnist_directory
 from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
@@ -33,6 +39,7 @@ __all__ = [
     "TEST_SIZES",
     "TRAIN_SIZES",
     "ArctanContrast",
+    "BoxedImage",
     "Digits",
     "ImageData",
     "LabelledImages",
@@ -44,14 +51,17 @@ __all__ = [
     "draw_sizes",
     "epoch_order",
     "evaluation_pipeline",
+    "load_coco",
     "load_dataset",
     "load_embedded_digits",
     "load_large_scale",
     "load_mnist_directory",
     "load_mnist_tfds",
     "load_official_large_scale",
+    "load_pascal_voc",
     "random_affine",
     "random_frame",
+    "read_boxed_images",
     "register_dataset",
     "resampling_matrix",
     "rescale_images",

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gdn_keras.checks import check_positive
+from gdn_keras.datasets.files import read_photograph
+
 
 class BoxedImage(NamedTuple):
     """An image file and the objects in it.
@@ -95,6 +98,50 @@ def load_coco(
         ], names
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"{annotations} is not a COCO file of boxes ({error!r})") from error
+
+
+def read_boxed_images(
+    images: Sequence[BoxedImage], resolution: float = 1.0
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Images of one shape as an array, with boxes and labels as `Detector.fit` takes them.
+
+    >>> images, class_names = load_pascal_voc("VOC")  # doctest: +SKIP
+    >>> detector.fit(*read_boxed_images(images, 0.5), batch_size=4)  # doctest: +SKIP
+
+    Args:
+        images: From `load_pascal_voc` or `load_coco`.
+        resolution: By which height and width are multiplied; the images are smoothed accordingly.
+
+    Returns:
+        uint8 array `[n, height, width, 3]`, and a dictionary of float32 "boxes" `[n, most, 4]`,
+        (x1, y1, x2, y2) in its pixels, and int32 "labels" `[n, most]`, padded by -1.
+
+    Raises:
+        ValueError: If there is no image, if they differ in shape, or if a file is no image.
+        OSError: If a file is missing.
+    """
+    check_positive("resolution", resolution)
+    shapes = {image.shape for image in images}
+    if len(shapes) != 1:
+        raise ValueError(
+            "`images` must be at least one, and all of one height and width. "
+            f"Received: {len(images)} images of {len(shapes)} shapes, {sorted(shapes)[:3]}"
+        )
+    most = max(len(image.labels) for image in images)
+    boxes = np.zeros((len(images), most, 4), "float32")
+    labels = np.full((len(images), most), -1, "int32")
+    height, width = shapes.pop()
+    longer = None if resolution == 1 else max(1, round(max(height, width) * resolution))
+    pixels = [read_photograph(image.file, colour=True, resize=longer) for image in images]
+    found = {picture.shape for picture in pixels}
+    if len(found) != 1:
+        raise ValueError(f"Files must have the shapes of their annotations. Received: {found}")
+    rows, columns, _ = found.pop()
+    ratio = np.tile([columns / width, rows / height], 2)
+    for k, image in enumerate(images):
+        boxes[k, : len(image.boxes)] = image.boxes * ratio
+        labels[k, : len(image.labels)] = image.labels
+    return np.stack(pixels), {"boxes": boxes, "labels": labels}
 
 
 def _read_voc(file: Path) -> tuple[str, tuple[int, int], list[tuple[str, list[float]]]]:

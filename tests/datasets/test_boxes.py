@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from gdn_keras.datasets.boxes import load_coco, load_pascal_voc
+from gdn_keras.datasets.boxes import load_coco, load_pascal_voc, read_boxed_images
 
 VOC = """<annotation><filename>{stem}.jpg</filename>
 <size><width>60</width><height>40</height><depth>3</depth></size>{objects}</annotation>"""
@@ -74,3 +74,20 @@ def test_coco(tmp_path):
         file.write_text(broken)
         with pytest.raises(ValueError, match="is not a COCO file of boxes"):
             load_coco(file, tmp_path)
+
+
+def test_boxed_images_become_arrays_for_fit(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    folder = write_voc(tmp_path, a=[("cell", 1, 1, 60, 40), ("atom", 11, 5, 20, 14)], b=[])
+    for stem, value in (("a", 200), ("b", 30)):
+        image.new("RGB", (60, 40), (value, 0, 0)).save(folder / f"JPEGImages/{stem}.jpg")
+    images, _ = load_pascal_voc(folder)
+    pixels, truth = read_boxed_images(images, 0.5)
+    assert pixels.shape == (2, 20, 30, 3) and pixels.dtype == "uint8"
+    np.testing.assert_allclose(pixels[:, 10, 15, 0], [200, 30], atol=3)
+    np.testing.assert_array_equal(truth["boxes"][0], [[0, 0, 30, 20], [5, 2, 10, 7]])
+    assert truth["labels"].tolist() == [[1, 0], [-1, -1]]
+    other = images[0]._replace(shape=(41, 60))
+    for wrong in ([], [other, images[1]]):
+        with pytest.raises(ValueError, match="all of one height and width"):
+            read_boxed_images(wrong)
