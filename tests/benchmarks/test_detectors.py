@@ -39,7 +39,7 @@ def test_points_are_as_many_as_the_grids_have(name, features, levels, tmp_path):
 def test_levels_keep_the_centre_of_the_image(scale):
     from detectors.networks import STRIDE, PyramidPoints
 
-    layer = PyramidPoints((4,), 10, (scale,))
+    layer = PyramidPoints((4,), 10, 10, (scale,))
     height, width = 64, 82
     y, x = np.mgrid[:height, :width] + 0.5
     level = layer._level(np.stack([x, y], axis=-1)[None].astype("float32"), scale)[0].numpy()
@@ -51,3 +51,18 @@ def test_levels_keep_the_centre_of_the_image(scale):
     inner = slice(2, -2)
     np.testing.assert_allclose(blocks[3, inner, 0], expected_x[inner], atol=0.02)
     np.testing.assert_allclose(blocks[inner, 3, 1], expected_y[inner], atol=0.02)
+
+
+def test_mirror_images_of_cells_keep_their_boxes():
+    from detectors.blood_cells import mirrored
+
+    images = np.random.default_rng(0).integers(0, 256, (2, 12, 20, 3), "uint8")
+    boxes = np.array([[[2, 3, 7, 9]], [[0, 0, 20, 12]]], "float32")
+    turned, truth = mirrored(images, {"boxes": boxes, "labels": np.array([[1], [2]])})
+    assert turned.shape == (8, 12, 20, 3) and truth["labels"].ravel().tolist() == [1, 2] * 4
+    for image, [box] in zip(turned[::2], truth["boxes"][::2], strict=True):
+        x1, y1, x2, y2 = box.astype(int)
+        assert (
+            np.sort(image[y1:y2, x1:x2].ravel()).tolist()
+            == np.sort(images[0, 3:9, 2:7].ravel()).tolist()
+        )
