@@ -41,7 +41,7 @@ PRESETS = {
     **{
         f"default_size{size}": {
             "description": f"`default`, ten scale channels, trained on digits of size {size} only.",
-            "parameters": {**_DEFAULT, "scales": _WIDE_SCALES},
+            "parameters": {**_DEFAULT, "scales": _WIDE_SCALES, "cone": 3.5},
             "weights": f"default_size{size}",
             **_DIGIT_NAMES,
         }
@@ -65,7 +65,7 @@ PRESETS = {
     },
     "large_size2": {
         "description": "`large`, ten scale channels, trained on digits of size 2 only.",
-        "parameters": {**_LARGE, "scales": _WIDE_SCALES},
+        "parameters": {**_LARGE, "scales": _WIDE_SCALES, "cone": 1.6},
         "weights": "large_size2",
         **_DIGIT_NAMES,
     },

@@ -20,7 +20,7 @@ DIGITS = [name for name in TRAINED if PRESETS[name].get("parameters", {}).get("c
 def card_accuracy(path: Path) -> dict[float, float]:
     """Accuracy in percent by test size, from the card's table."""
     lines = path.read_text().splitlines()
-    first = next(i for i, line in enumerate(lines) if line.startswith("| test size"))
+    first = next(i for i, line in enumerate(lines) if line.startswith("|"))
     sizes, accuracies = (
         [float(cell) for cell in re.findall(r"\d+\.?\d*", lines[row])] for row in (first, first + 2)
     )

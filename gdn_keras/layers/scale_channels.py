@@ -264,7 +264,11 @@ class ScaleChannels(keras.layers.Layer):
     def from_config(cls, config: dict[str, Any]) -> "ScaleChannels":
         # Copied, since Keras takes apart the configuration of a functional model.
         network = keras.saving.deserialize_keras_object(copy.deepcopy(config["network"]))
-        return cls(**{**config, "network": network})
+        return cls(**{"cone": _CONE_OF_OLD_FILES, **config, "network": network})
+
+
+# What all networks had before it was an argument.
+_CONE_OF_OLD_FILES = 3.5
 
 
 def _sizes(shape: Sequence[Any]) -> tuple[tuple[Any, Any], Any]:

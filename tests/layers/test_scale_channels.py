@@ -438,3 +438,11 @@ def test_matched_stays_matched_where_a_pipeline_loses_the_static_shape():
     np.testing.assert_allclose(unknown(x), expected, atol=1e-5)
     other = images((12, 31, 1))
     np.testing.assert_allclose(unknown(other), numpy(layer(other)), atol=1e-5)
+
+
+def test_files_from_before_the_cone_was_an_argument_keep_theirs():
+    network = keras.Sequential([GaussianDerivative(3, 1.0), CentralPixel()])
+    config = ScaleChannels(network, (1.0, 2.0), cone=1.6).get_config()
+    assert ScaleChannels.from_config(config).cone == 1.6
+    del config["cone"]
+    assert ScaleChannels.from_config(config).cone == 3.5
