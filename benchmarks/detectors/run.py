@@ -8,7 +8,7 @@ Trained for as many steps on the same scenes, with digits of one size, and decod
     plain      a convolutional heat-map detector of the same widths
     pyramid    the same on an image pyramid, in the steps of our scale channels
 
-About 40 minutes on 2 cores. Each has a folder with a report of its own; report.md beside them puts
+About 50 minutes on 2 cores. Each has a folder with a report of its own; report.md beside them puts
 average precision at each size and the time per image of 224×224 and 640×480, decoding included,
 side by side.
 """
@@ -77,6 +77,7 @@ def main() -> int:
     """Trains what is not trained yet, measures and reports."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/detectors"))
+    parser.add_argument("--mnist-dir", help="all of MNIST, instead of the package's digits")
     parser.add_argument("--background", default="empty", help="empty or clutter (empty)")
     parser.add_argument("--epochs", type=int, default=DetectorSettings.epochs)
     parser.add_argument("--steps", type=int, default=DetectorSettings.steps)
@@ -85,6 +86,7 @@ def main() -> int:
     options = parser.parse_args()
     settings = DetectorSettings(
         background=options.background,
+        mnist_dir=options.mnist_dir,
         epochs=options.epochs,
         steps=options.steps,
         seed=options.seed,
