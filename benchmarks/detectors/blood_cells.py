@@ -32,7 +32,7 @@ FACTORS = tuple(2 ** (k / 2) for k in range(-2, 3))
 RESOLUTION = 0.25  # of the training, beside that of the files
 WIDTHS = (12, 16, 24, 32, 64)
 _TRAIN_SCALES = tuple(2 ** (k / 2) for k in range(-2, 5))
-_SCALES = tuple(2 ** (k / 2) for k in range(-4, 7))
+_SCALES = tuple(2 ** (k / 2) for k in range(-2, 7))
 _BATCH = 4
 _CONFIDENCE = 0.05
 
