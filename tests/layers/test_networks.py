@@ -1,9 +1,8 @@
-"""Networks that are graphs, read in several ways, on images of any size."""
+"""Networks that are graphs, read in several ways."""
 
 import keras
 import numpy as np
 import pytest
-from keras import ops
 
 from gdn_keras.layers import (
     CentralPixel,
@@ -12,47 +11,20 @@ from gdn_keras.layers import (
     ScaleBatchNormalization,
     ScaleChannels,
     ScaleInteraction,
-    ScalePooling,
 )
 from gdn_keras.layers._rules import Pointwise, rule_of
 from tests.harness import run_layer_test
 from tests.layers import oracle
-from tests.layers.test_scale_channels import images, numpy
-
-SCALES = (1.0, 2**0.5, 2.0)
-on_tensorflow = pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="graphs of unknown size, gradient tapes"
+from tests.layers.networks import (
+    READ_OUTS,
+    images,
+    numpy,
+    on_tensorflow,
+    randomise,
+    residual_network,
 )
 
-
-def residual_network(read=None, sigmas=(1.0, 1.0, 1.25), dtype=None, activation="relu", **options):
-    """A layer, then a layer with a skip around it, two branches of unlike sigma, and a read-out."""
-    x = keras.Input((None, None, 2))
-    jet = {"dtype": dtype, **options}
-    a = GaussianDerivative(4, sigmas[0], activation=activation, **jet)(x)
-    b = GaussianDerivative(4, sigmas[1], **jet)(a)
-    y = keras.layers.Add(dtype=dtype)([a, ScaleBatchNormalization(dtype=dtype)(b)])
-    z = GaussianDerivative(3, sigmas[2], activation=activation, **jet)(y)
-    y = keras.layers.Concatenate(dtype=dtype)([z, y])
-    y = keras.layers.Dense(3, dtype=dtype)(y)
-    return keras.Model(x, y if read is None else read(dtype=dtype)(y))
-
-
-def randomise(layer, seed=0):
-    rng = np.random.default_rng(seed)
-    values = []
-    for weight in layer.weights:
-        value = rng.normal(size=weight.shape)
-        values.append(np.abs(value) + 0.5 if "moving_variance" in weight.path else value)
-    layer.set_weights(values)
-
-
-READ_OUTS = {
-    "center": CentralPixel,
-    "anywhere": keras.layers.GlobalMaxPooling2D,
-    "average": keras.layers.GlobalAveragePooling2D,
-    "map": None,
-}
+SCALES = (1.0, 2**0.5, 2.0)
 
 
 def literal(layer, image, read):
@@ -205,144 +177,6 @@ def test_points_are_the_maps_of_the_last_grids():
     assert sum(grid.rows * grid.columns for grid in grids) == len(table)
 
 
-def test_points_have_no_pooling_and_no_read_out():
-    network = residual_network()
-    with pytest.raises(ValueError, match=r"points are not pooled.*Received: pooling='max'"):
-        ScaleChannels(network, SCALES, maps="points")
-    with pytest.raises(ValueError, match="without a read-out"):
-        ScaleChannels(residual_network(CentralPixel), SCALES, None, maps="points")
-    with pytest.raises(ValueError, match="without a read-out"):
-        ScaleChannels(residual_network(CentralPixel), SCALES).points((20, 20))
-
-
-@on_tensorflow
-@pytest.mark.parametrize(
-    "read, boundary",
-    [
-        ("center", "zero"),
-        ("center", "symmetric"),
-        ("anywhere", "replicate"),
-        ("map", "symmetric"),
-        ("points", "zero"),
-        ("interaction", "symmetric"),
-    ],
-)
-def test_graphs_of_unknown_size_compute_what_others_do(read, boundary):
-    import tensorflow as tf
-
-    maps = "points" if read == "points" else "pixels"
-    network = residual_network(READ_OUTS.get(read), boundary=boundary)
-    if read == "interaction":
-        jets = [GaussianDerivative(3, s, boundary=boundary) for s in (1.0, 1.25)]
-        mix = ScaleInteraction("glorot_uniform")
-        network = keras.Sequential([jets[0], mix, jets[1], CentralPixel()])
-    layer = ScaleChannels(network, SCALES, pooling=None, maps=maps)
-    traced = tf.function(layer, input_signature=[tf.TensorSpec((None, None, None, 2))])
-    for shape in ((64, 23, 2), (5, 3, 2)):
-        x = images(shape)
-        expected = numpy(layer(x))
-        np.testing.assert_allclose(traced(x), expected, atol=2e-5 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize("shape", [(24, 24, 1), (None, None, 1)])
-def test_predict_fit_and_evaluate_take_other_sizes_and_never_mix_up_images(shape):
-    network = keras.Sequential([GaussianDerivative(3, 1.0), CentralPixel()])
-    inputs = keras.Input(shape)
-    model = keras.Model(inputs, ScaleChannels(network, SCALES)(inputs))
-    model.compile("sgd", "mse")
-    small, large = images((24, 24, 1)), images((48, 48, 1))[:1]
-    model.predict(small, verbose=0)
-    if keras.backend.backend() == "torch" and None not in shape:
-        with pytest.raises(ValueError, match=r"expected shape=\(None, 24, 24, 1\)"):
-            model.predict(large, verbose=0)
-        return
-    answers = model.predict(large, verbose=0)
-    np.testing.assert_allclose(answers, numpy(ScaleChannels(network, SCALES)(large)), atol=1e-5)
-    quarter = images((12, 12, 1))
-    assert model.predict(np.concatenate([quarter, quarter[:1]]), verbose=0).shape == (4, 3)
-
-
-@on_tensorflow
-def test_pipelines_of_unknown_size():
-    import tensorflow as tf
-
-    network = keras.Sequential([GaussianDerivative(3, 1.0), CentralPixel()])
-    inputs = keras.Input((24, 24, 1))
-    model = keras.Model(inputs, ScaleChannels(network, SCALES)(inputs))
-    model.compile("sgd", "mse", jit_compile=False)
-    shapes = ((24, 24, 1), (48, 48, 1), (20, 31, 1))
-
-    def batches():
-        for shape in shapes:
-            yield images(shape), np.zeros((3, 3), "float32")
-
-    signature = (tf.TensorSpec((None, None, None, 1)), tf.TensorSpec((None, 3)))
-    data = tf.data.Dataset.from_generator(batches, output_signature=signature)
-    data = data.apply(tf.data.experimental.assert_cardinality(len(shapes)))
-    expected = [np.mean(numpy(ScaleChannels(network, SCALES)(images(s))) ** 2) for s in shapes]
-    assert model.evaluate(data, verbose=0) == pytest.approx(np.mean(expected), rel=1e-4)
-    model.fit(data, verbose=0, shuffle=False)
-    assert model.predict(data.map(lambda x, y: x), verbose=0).shape == (9, 3)
-
-
-@pytest.mark.parametrize("sampling", ["matched", "dense"])
-def test_interaction_adds_what_the_neighbours_hold(sampling):
-    """With weights on one neighbour only, by hand: the smoothed image of the channel beside."""
-    smooth = {"zero_order": True, "use_bias": False, "truncation": 1e-6}
-    layers = [GaussianDerivative(1, 1.0, **smooth), ScaleInteraction()]
-    layer = ScaleChannels(keras.Sequential(layers), SCALES, None, sampling)
-    plain = ScaleChannels(keras.Sequential(layers[:1]), SCALES, None, sampling)
-    x = numpy(GaussianSmoothing(4.0)(images((50, 44, 1)))) * 10
-    layer.build(x.shape)
-    plain.build(x.shape)
-    kernel = np.zeros((6, 1, 1))
-    kernel[0] = 1.0
-    layer.set_weights([kernel, np.array([[[2.0]], [[-3.0]]])])
-    before, after = numpy(plain(x)), numpy(layer(x))
-    expected = before.copy()
-    expected[:, 1:] += 2 * before[:, :-1]
-    expected[:, :-1] -= 3 * before[:, 1:]
-    # Resampling smooths by half a step more, and coarse grids end a step before the image.
-    tolerance, inside = (1e-5, slice(None)) if sampling == "dense" else (0.05, slice(6, -6))
-    difference = (after - expected)[:, :, inside, inside]
-    assert np.abs(difference).max() < tolerance * np.abs(expected).max()
-
-
-def test_interaction_needs_equally_distant_neighbours_and_scale_channels():
-    layers = [GaussianDerivative(3, 1.0), ScaleInteraction(), CentralPixel()]
-    with pytest.raises(ValueError, match=r"geometric progression.*Received: scales=\[1.0, 2.0, 3"):
-        ScaleChannels(keras.Sequential(layers), (1.0, 2.0, 3.0))
-    with pytest.raises(ValueError, match="inside `ScaleChannels` only"):
-        ScaleInteraction()(images((9, 9, 1)))
-
-
-def test_interaction_harness(tmp_path):
-    def make(dtype=None):
-        jets = [GaussianDerivative(3, sigma, dtype=dtype) for sigma in (1.0, 1.25)]
-        layers = [jets[0], ScaleInteraction(dtype=dtype), jets[1], CentralPixel(dtype=dtype)]
-        return ScaleChannels(keras.Sequential(layers), SCALES, dtype=dtype)
-
-    run_layer_test(tmp_path, make, (2, 17, 20, 2), (2, 3), (5, 0), atol=1e-4)
-
-
-@pytest.mark.parametrize("pooling", ["max", "average", "logsumexp"])
-def test_scale_dropout_leaves_out_whole_channels_and_keeps_one(pooling):
-    stack = np.arange(1, 5, dtype="float32")[None, :, None] + np.zeros((400, 4, 2), "float32")
-    layer = ScalePooling(pooling, dropout=0.6, seed=1)
-    np.testing.assert_allclose(numpy(layer(stack)), numpy(ScalePooling(pooling)(stack)), rtol=1e-6)
-    y = numpy(layer(stack, training=True))
-    assert np.isfinite(y).all()
-    np.testing.assert_array_equal(y[:, 0], y[:, 1])
-    # All that can come out is the pooling of a subset of the channels.
-    subsets = [[c for c in range(4) if bits >> c & 1] for bits in range(1, 16)]
-    possible = [numpy(ScalePooling(pooling)(stack[:1, s]))[0, 0] for s in subsets]
-    assert np.abs(y[:, :1] - np.array(possible)).min(axis=1).max() < 1e-5
-    if pooling == "max":
-        assert np.mean(y[:, 0] == 4) == pytest.approx(0.4, abs=0.1)
-    with pytest.raises(ValueError, match=r"`dropout`.*Received: dropout=1"):
-        ScalePooling("max", dropout=1.0)
-
-
 def test_a_new_kind_of_layer_is_one_registration():
     class Doubled(keras.layers.Layer):
         def call(self, inputs):
@@ -368,27 +202,6 @@ def test_smoothing_inside_is_at_the_scale_of_the_channel():
     x = images((30, 26, 1))
     expected = [numpy(jet(smoothing(x, scale=s), scale=s)) for s in (1.0, 2.0)]
     np.testing.assert_allclose(numpy(layer(x)), np.stack(expected, axis=1), atol=1e-4)
-
-
-def test_networks_that_make_no_sense_are_refused():
-    x = keras.Input((None, None, 1))
-    y = GaussianDerivative(1, 1.0)(x)
-    with pytest.raises(ValueError, match=r"image itself has no scale.*Received: <Add"):
-        ScaleChannels(keras.Model(x, keras.layers.Add()([x, y])), SCALES)
-    read = CentralPixel()(y)
-    with pytest.raises(ValueError, match="one input and one output"):
-        ScaleChannels(keras.Model(x, [y, read]), SCALES)
-    with pytest.raises(ValueError, match=r"must consist of layers.*keras.layers.Add"):
-        ScaleChannels(keras.Model(x, y + 1.0), SCALES)
-    with pytest.raises(ValueError, match="`network` must be a keras"):
-        ScaleChannels(GaussianDerivative(1, 1.0), SCALES)
-
-    class Custom(keras.Model):
-        def call(self, inputs):
-            return inputs
-
-    with pytest.raises(ValueError, match="sequential or functional"):
-        ScaleChannels(Custom(), SCALES)
 
 
 def test_nested_models_are_opened_up():
@@ -417,22 +230,3 @@ def test_building_leaves_the_network_as_it_was():
     before = first.output
     ScaleChannels(network, SCALES)
     assert first.output is before  # a second call would make it ambiguous
-
-
-def test_sigma_is_fixed():
-    for make in (lambda s: GaussianDerivative(2, s), GaussianSmoothing):
-        for sigma in (keras.Variable(1.0), ops.convert_to_tensor(1.0)):
-            with pytest.raises(ValueError, match=r"fixed and not learned.*Received: sigma="):
-                make(sigma)
-
-
-def test_a_network_for_other_channels_is_refused():
-    layer = ScaleChannels(residual_network(CentralPixel), SCALES)
-    with pytest.raises(ValueError, match=r"built for images with 2 feature channels.*20, 20, 4\)"):
-        layer(np.zeros((1, 20, 20, 4), "float32"))
-
-
-def test_channels_first_is_named():
-    layer = ScaleChannels(keras.Sequential([GaussianDerivative(3, 1.0), CentralPixel()]), SCALES)
-    with pytest.raises(ValueError, match=r"feature channels last: \[batch, height, width"):
-        layer(np.zeros((2, 1, 28, 28), "float32"))

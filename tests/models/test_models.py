@@ -4,7 +4,7 @@ import pytest
 
 from gdn_keras import layers, models
 from gdn_keras.presets import PRESETS
-from tests.layers.test_scale_channels import images
+from tests.layers.networks import images
 
 SMALL = {"input_shape": (24, 24, 1), "widths": (4, 6), "classes": 3, "scales": (1.0, 2.0)}
 
