@@ -15,14 +15,14 @@ BACKGROUND = 2 / math.pi * math.atan(-GAIN * MIDPOINT)  # what a pixel of 0 beco
 _ARCTAN = (1.2732257, -0.423838356, 0.247804114, -0.146975938, 0.0538860514)
 
 
-def arctan_contrast(images: Any, xp: Any) -> Any:
+def arctan_contrast(images: Any, peak: Any, xp: Any) -> Any:
     """Float images `[n, h, w, channels]` stretched; black ones stay background.
 
     Args:
         images: Array or tensor.
+        peak: Largest value of each, `[n, 1, 1, 1]`.
         xp: Module with the names of NumPy for it, such as `numpy` or `keras.ops`.
     """
-    peak = xp.max(images, axis=(1, 2, 3), keepdims=True)
     peak = xp.where(peak > 0, peak, xp.ones_like(peak))
     return (2 / math.pi) * xp.arctan(GAIN * (images * (PEAK / peak) - MIDPOINT))
 
@@ -46,7 +46,7 @@ def _arctan(z: np.ndarray, t: np.ndarray, square: np.ndarray) -> None:
     t += 1
     np.divide(z, t, out=t)
     np.multiply(t, t, out=square)
-    *lower, highest = np.float32(_ARCTAN)
+    *lower, highest = np.array(_ARCTAN, "float32")
     np.multiply(square, highest, out=z)
     for coefficient in reversed(lower[1:]):
         z += coefficient

@@ -49,7 +49,9 @@ class ArctanContrast(PixelPreprocessing):
     """
 
     def from_pixels(self, images: Any) -> Any:
-        return arctan_contrast(images, ops)
+        # Without a value to start from, a batch of no images has no maximum on TensorFlow.
+        peak = ops.max(images, axis=(1, 2, 3), keepdims=True, initial=0)
+        return arctan_contrast(images, peak, ops)
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")

@@ -136,14 +136,18 @@ def rescale_map(
     check_resampling(size, smoothing, boundary)  # here, not inside tf.data
 
     def rescale(images: "tf.Tensor") -> "tf.Tensor":
-        images = tf.cast(images if images.shape.rank == 4 else images[..., None], "float32")
+        images = images if images.shape.rank == 4 else tf.expand_dims(images, -1)
+        images = tf.cast(images, "float32")
         vertical, horizontal = (
             tf.constant(resampling_matrix(length, output, size, smoothing, boundary), "float32")
             for length, output in zip(images.shape[1:3], output_shape, strict=True)
         )
         images = tf.einsum("nhwc,Ww->nhWc", images, horizontal)
         images = tf.einsum("nhWc,Hh->nHWc", images, vertical)
-        return images if contrast is None else arctan_contrast(images, tf.experimental.numpy)
+        if contrast is None:
+            return images
+        peak = tf.reduce_max(images, axis=(1, 2, 3), keepdims=True)
+        return arctan_contrast(images, peak, tf.experimental.numpy)
 
     return rescale
 

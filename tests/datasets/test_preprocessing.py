@@ -20,6 +20,11 @@ def test_black_images_are_background():
     np.testing.assert_allclose(result, 2 / np.pi * np.arctan(-2.56), rtol=1e-6)
 
 
+@pytest.mark.parametrize("layer", LAYERS)
+def test_no_images_stay_none(layer):
+    assert tuple(layer(np.zeros((0, 3, 4, 1), "uint8")).shape) == (0, 3, 4, 1)
+
+
 def test_scaling():
     pixels = np.array([0, 51, 255], "uint8").reshape(1, 1, 1, 3)
     np.testing.assert_allclose(np.ravel(PixelScaling()(pixels)), [-1, -0.6, 1], atol=1e-6)

@@ -47,7 +47,7 @@ def test_prepared_images_are_taken_as_before(network, classifier, pixels):
     np.testing.assert_array_equal(scores(classifier, images), scores(network, images))
 
 
-@pytest.mark.parametrize("preprocessing", [PixelScaling()])
+@pytest.mark.parametrize("preprocessing", [ArctanContrast(), PixelScaling()])
 def test_no_images_give_no_scores(network, preprocessing):
     empty = np.zeros((0, *network.input_shape[1:]), "float32")
     model = as_classifier(network, preprocessing, NAMES)  # Keras's `predict` refuses no images
