@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary
 
 import keras
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gdn_keras.layers import ScaleChannels
 from gdn_keras.models import channel_model, scale_channels_of
@@ -87,7 +88,7 @@ def shortest_interval(
 def selection_slope(
     sizes: Sequence[float],
     scales: Sequence[float],
-    histograms: Sequence[Sequence[float]],
+    histograms: Sequence[ArrayLike],
     within: tuple[float, float] = (1.0, 4.0),
 ) -> float:
     """Slope of log2(selected sigma_0) against log2(size): 1 where scale follows size.
@@ -102,7 +103,7 @@ def selection_slope(
     chosen = [k for k, size in enumerate(sizes) if within[0] <= size <= within[1]]
     if len(chosen) < 2:
         raise ValueError(f"`sizes` must hold two sizes within {within}. Received: sizes={sizes}")
-    means = [np.average(np.log2(scales), weights=histograms[k]) for k in chosen]
+    means = [np.average(np.log2(scales), weights=np.asarray(histograms[k])) for k in chosen]
     return float(np.polyfit(np.log2([sizes[k] for k in chosen]), means, 1)[0])
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gdn_keras.checks import check_non_negative, check_positive
 
@@ -45,12 +45,12 @@ def random_affine(
     def apply(images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
         count = tf.shape(images)[0]
         limits = tf.constant([rotation, shear, shift * size, shift * size], "float32")
-        draws = tf.random.stateless_uniform([count, 4], seed, -1.0, 1.0) * limits
+        draws = tf.random.stateless_uniform(tf.stack([count, 4]), seed, -1.0, 1.0) * limits
         angle, slant, dx, dy = tf.unstack(draws, axis=1)
         cos, sin = tf.cos(angle), tf.sin(angle)
         # The linear part is a rotation after a shear, [[cos, a], [sin, b]], of determinant one.
         a, b = slant * cos - sin, slant * sin + cos
-        cx, cy = (images.shape[2] - 1) / 2, (images.shape[1] - 1) / 2
+        cy, cx = ((length - 1) / 2 for length in _known_size(images))
         zero = tf.zeros_like(cos)
         transforms = [
             *(cos, a, cx + dx - cos * cx - a * cy),
@@ -102,15 +102,25 @@ def random_frame(size: float, frames: tuple[float, float] = FRAMES, share: float
         raise ValueError(f"`share` must lie in [0, 1]. Received: share={share!r}")
 
     def apply(images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
-        draws = tf.random.stateless_uniform([2, tf.shape(images)[0], 1], seed)
+        draws = tf.random.stateless_uniform(tf.stack([2, tf.shape(images)[0], 1]), seed)
         half = (size * (low + (high - low) * draws[0]) - 1) / 2
-        for _ in range(2):
-            center = (images.shape[1] - 1) / 2
+        for length in _known_size(images):
+            center = (length - 1) / 2
             limit = tf.where(draws[1] < share, tf.minimum(half, center), center)
-            offset = tf.range(images.shape[1], dtype="float32") - center
+            offset = tf.range(length, dtype="float32") - center
             index = tf.round(tf.maximum(tf.minimum(offset, limit), -limit) + center)
             images = tf.gather(images, tf.cast(index, "int32"), axis=1, batch_dims=1)
             images = tf.transpose(images, (0, 2, 1, 3))
         return images
 
     return apply
+
+
+def _known_size(images: Any) -> tuple[int, int]:
+    """Height and width of a batch."""
+    height, width = images.shape[1:3]
+    if height is None or width is None:
+        raise ValueError(
+            f"`images` must have a known height and width. Received: shape {images.shape}"
+        )
+    return height, width

@@ -148,15 +148,22 @@ def _read_voc(file: Path) -> tuple[str, tuple[int, int], list[tuple[str, list[fl
     """Name of the image, its height and width, and the name and box of each object."""
     try:
         root = ElementTree.fromstring(file.read_text())
-        height, width = (int(root.findtext(f"size/{name}")) for name in ("height", "width"))
+        height, width = (int(_text(root, f"size/{name}")) for name in ("height", "width"))
         rows = []
         for entry in root.iter("object"):
-            box = [float(entry.findtext(f"bndbox/{k}")) for k in ("xmin", "ymin", "xmax", "ymax")]
+            box = [float(_text(entry, f"bndbox/{k}")) for k in ("xmin", "ymin", "xmax", "ymax")]
             # Pixels are counted from 1, and the last one is part of the box.
-            rows.append((entry.findtext("name"), [box[0] - 1, box[1] - 1, *box[2:]]))
-        return root.findtext("filename"), (height, width), rows
-    except (ElementTree.ParseError, TypeError, ValueError) as error:
+            rows.append((_text(entry, "name"), [box[0] - 1, box[1] - 1, *box[2:]]))
+        return _text(root, "filename"), (height, width), rows
+    except (ElementTree.ParseError, ValueError) as error:
         raise ValueError(f"{file} is not a Pascal VOC annotation ({error})") from error
+
+
+def _text(entry: ElementTree.Element, path: str) -> str:
+    text = entry.findtext(path)
+    if text is None:
+        raise ValueError(f"{path} is missing")
+    return text
 
 
 def _class_names(given: Sequence[str] | None, found: Any) -> list[str]:

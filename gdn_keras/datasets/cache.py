@@ -46,7 +46,7 @@ def write_array(
     with replacing(file) as temporary, open(temporary, "wb") as stream:
         np.lib.format.write_array_header_2_0(stream, header)
         for chunk in chunks:
-            stream.write(np.ascontiguousarray(chunk, dtype))
+            stream.write(np.ascontiguousarray(chunk, dtype).data)
 
 
 def with_progress(steps: Iterable, total: int, title: str) -> Iterator:

@@ -41,7 +41,7 @@ def _stripes(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
     wave = 2 * np.pi / np.exp(rng.uniform(np.log(4), np.log(64)))
     along_y = np.exp(1j * (wave * np.sin(angle) * np.arange(height) + phase)).astype("complex64")
     along_x = np.exp(1j * wave * np.cos(angle) * np.arange(width)).astype("complex64")
-    return np.outer(along_y, along_x).imag
+    return np.imag(np.outer(along_y, along_x))
 
 
 def _texture(rng: np.random.Generator, height: int, width: int) -> np.ndarray:

@@ -78,12 +78,12 @@ def large_scale_data(
         test_count: Test digits for each size; all if `None`.
         test_split: As in `original_data`.
     """
-    training_shape = (train_frame or frame,) * 2
+    side = train_frame or frame
     held_out = min(VALIDATION_IMAGES, len(select_split(digits, "validation")[1]))
     check_test_split(test_split)
     select_split(digits, test_split, test_count)  # complains now, not after the training
     train = [
-        load_large_scale("train", size, source=digits, count=count, output_shape=training_shape)
+        load_large_scale("train", size, source=digits, count=count, output_shape=(side, side))
         for size in train_sizes
     ]
     validation = load_large_scale(
@@ -91,7 +91,7 @@ def large_scale_data(
         train_sizes[0],
         source=digits,
         count=held_out,
-        output_shape=training_shape,
+        output_shape=(side, side),
         cache=False,
     )
 

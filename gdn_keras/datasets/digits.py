@@ -3,6 +3,7 @@
 import hashlib
 import importlib.resources
 import io
+import os
 import urllib.error
 import urllib.request
 from types import ModuleType
@@ -39,7 +40,7 @@ def load_embedded_digits() -> Digits:
     Returns:
         `Digits` with 4 000 and 1 000 images of 28×28 uint8, labels uint8.
     """
-    content = (importlib.resources.files(__package__) / EMBEDDED_FILE).read_bytes()
+    content = (importlib.resources.files("gdn_keras.datasets") / EMBEDDED_FILE).read_bytes()
     if hashlib.sha256(content).hexdigest() != EMBEDDED_SHA256:
         raise ValueError(
             f"{EMBEDDED_FILE} in the installed package is damaged: its sha256 should be "
@@ -49,7 +50,7 @@ def load_embedded_digits() -> Digits:
         return Digits(**arrays)
 
 
-def load_mnist_tfds(data_dir: str | None = None) -> Digits:
+def load_mnist_tfds(data_dir: str | os.PathLike | None = None) -> Digits:
     """MNIST from TensorFlow Datasets, in the order of the original files.
 
     TFDS stores the examples shuffled; here they are put back, so that the first 50 000 of the

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gdn_keras.datasets.lazy_images import ConcatenatedImages
+from gdn_keras.datasets.lazy_images import ConcatenatedImages, LazyImages
 
 if TYPE_CHECKING:
     import keras
@@ -25,7 +25,7 @@ class LabelledImages:
         ValueError: If they are of other shapes or types.
     """
 
-    images: np.ndarray
+    images: np.ndarray | LazyImages
     labels: np.ndarray
 
     def __post_init__(self) -> None:

@@ -90,7 +90,7 @@ def load_large_scale(
 def _build(
     file: Path, shape: tuple[int, ...], digits: np.ndarray, size: float, verbose: bool
 ) -> None:
-    chunks = (chunk for _, chunk in _chunks(digits, size, shape[1:3]))
+    chunks = (chunk for _, chunk in _chunks(digits, size, (shape[1], shape[2])))
     if verbose:
         megabytes = np.prod(shape) * np.dtype(DTYPE).itemsize / 1e6
         Reporter(sys.stderr).line(
@@ -122,7 +122,7 @@ def _fingerprint(digits: np.ndarray, size: float, output_shape: tuple[int, int])
         "size": float(size),
         "output_shape": output_shape,
         "shape": digits.shape,
-        "digits": hashlib.sha256(np.ascontiguousarray(digits)).hexdigest(),
+        "digits": hashlib.sha256(np.ascontiguousarray(digits).data).hexdigest(),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -1,9 +1,9 @@
 """Which scale channels a network needs for objects of given sizes."""
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gdn_keras.checks import check_integer, check_positive
 
@@ -13,7 +13,7 @@ _FINEST = -2  # 2^(-2/2): a Gaussian of less than half a pixel is hardly sampled
 
 
 def suggest_scales(
-    heights: float | Iterable[float], *, layers: int = 6, scale_ratio: float = 1.25
+    heights: ArrayLike, *, layers: int = 6, scale_ratio: float = 1.25
 ) -> tuple[float, ...]:
     """sigma_0 of the scale channels for objects of these heights: about height / 20, and beside.
 
@@ -46,13 +46,13 @@ def suggest_scales(
     Raises:
         ValueError: If an argument is out of range.
     """
-    heights = [check_positive("heights", height) for height in np.ravel(heights)]
-    if not heights:
+    found = [check_positive("heights", height) for height in np.ravel(heights)]
+    if not found:
         raise ValueError("`heights` must hold a number. Received: none")
     check_positive("scale_ratio", scale_ratio)
     reach = math.sqrt(sum(scale_ratio ** (2 * k) for k in range(check_integer("layers", layers))))
     first, last = (
-        round(2 * math.log2(height / (_HEIGHT * reach))) for height in (min(heights), max(heights))
+        round(2 * math.log2(height / (_HEIGHT * reach))) for height in (min(found), max(found))
     )
     first = max(first - 1, _FINEST)
     return tuple(2 ** (i / 2) for i in range(first, max(last + 1, first) + 1))

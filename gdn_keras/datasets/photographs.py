@@ -64,11 +64,10 @@ def place_in_frame(
         frame: Height and width of the square.
         centre: Row and column of the point, to the nearest half pixel; the middle if `None`.
     """
-    if centre is None:
-        centre = [(length - 1) / 2 for length in picture.shape[:2]]
+    middles = [(n - 1) / 2 for n in picture.shape[:2]] if centre is None else centre
     rows, columns = (
         np.clip(np.arange(frame) + math.floor(middle - (frame - 1) / 2 + 0.5), 0, length - 1)
-        for middle, length in zip(centre, picture.shape[:2], strict=True)
+        for middle, length in zip(middles, picture.shape[:2], strict=True)
     )
     return picture[rows[:, None], columns]
 

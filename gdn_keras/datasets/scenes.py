@@ -4,9 +4,10 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import ndimage
 
 from gdn_keras.checks import (
@@ -20,6 +21,9 @@ from gdn_keras.datasets.clutter import draw_clutter
 from gdn_keras.datasets.digits import Digits, load_embedded_digits
 from gdn_keras.datasets.large_scale import select_split
 from gdn_keras.datasets.resampling import resampling_matrix
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # Height of a digit of MNIST, in pixels: what size 1 means.
 DIGIT_EXTENT = 20.0
@@ -114,7 +118,7 @@ class Scenes:
     max_overlap: float = 0.0
     augment: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_objects(self.images, self.labels)
         check_choice("background", self.background, BACKGROUNDS)
         check_choice("boxes", self.boxes, BOXES)
@@ -184,15 +188,15 @@ class Scenes:
         self, rng: np.random.Generator, patch: tuple[int, ...], sides: tuple, taken: np.ndarray
     ) -> np.ndarray | None:
         """Left and top of a patch whose central box is inside the frame and clear of `taken`."""
-        sides, patch = np.asarray(sides), np.array(patch[1::-1])
-        low = np.ceil((sides - patch) / 2).astype(int)
-        high = np.floor(np.array(self.shape[::-1]) - (sides + patch) / 2).astype(int)
+        box, whole = np.asarray(sides), np.array(patch[1::-1])
+        low = np.ceil((box - whole) / 2).astype(int)
+        high = np.floor(np.array(self.shape[::-1]) - (box + whole) / 2).astype(int)
         corners = rng.integers(low, high + 1, (_TRIES, 2))
-        boxes = _centred_box(corners, patch[::-1], sides)
+        boxes = _centred_box(corners, whole[::-1], box)
         begin = np.maximum(boxes[:, None, :2], taken[:, :2])
         end = np.minimum(boxes[:, None, 2:], taken[:, 2:])
         shared = np.prod(np.maximum(end - begin, 0), axis=2)
-        smaller = np.minimum(np.prod(sides), np.prod(taken[:, 2:] - taken[:, :2], axis=1))
+        smaller = np.minimum(np.prod(box), np.prod(taken[:, 2:] - taken[:, :2], axis=1))
         free = np.flatnonzero(np.all(shared <= self.max_overlap * smaller, axis=1))
         return corners[free[0]] if len(free) else None
 
@@ -210,7 +214,8 @@ class Scenes:
     ) -> None:
         """Pieces of objects, too small to tell what they are of, where there is room."""
         for _ in range(rng.integers(len(taken), endpoint=True)):
-            patch = self._render(rng, rng.integers(len(self.images)), rng.choice(self.sizes))
+            index = int(rng.integers(len(self.images)))
+            patch = self._render(rng, index, rng.choice(self.sizes))
             shape = np.array(patch.shape[:2])
             piece = rng.integers(shape // 4, shape * 2 // 5 + 1) + 1
             top, left = rng.integers(shape // 5, shape - shape // 5 - piece + 1)
@@ -221,7 +226,7 @@ class Scenes:
 
 
 def digit_scenes(
-    split: str, *, source: Digits | None = None, count_of_digits: int | None = None, **recipe
+    split: str, *, source: Digits | None = None, count_of_digits: int | None = None, **recipe: Any
 ) -> Scenes:
     """Scenes of MNIST digits, those that come with the package by default.
 
@@ -248,7 +253,9 @@ def scene_set(scenes: Scenes, count: int, seed: int = 0) -> SceneSet:
     return _stacked(scenes, [scenes.draw(seed, index) for index in range(count)])
 
 
-def scene_pipeline(scenes: Scenes, *, batch_size: int = 16, seed: int = 0, first: int = 0):
+def scene_pipeline(
+    scenes: Scenes, *, batch_size: int = 16, seed: int = 0, first: int = 0
+) -> "tf.data.Dataset":
     """Endless batches of new scenes for training.
 
     Batch `k` holds scenes `k * batch_size` and on of this seed, so that a run that was stopped goes
@@ -275,11 +282,11 @@ def scene_pipeline(scenes: Scenes, *, batch_size: int = 16, seed: int = 0, first
     ):
         check_integer(name, value, minimum)
 
-    def draw(batch):
+    def draw(batch: np.ndarray) -> tuple[np.ndarray, ...]:
         drawn = [scenes.draw(seed, int(batch) * batch_size + k) for k in range(batch_size)]
         return _stacked(scenes, drawn)[:3]
 
-    def read(batch):
+    def read(batch: "tf.Tensor") -> tuple["tf.Tensor", dict[str, "tf.Tensor"]]:
         images, boxes, labels = tf.numpy_function(
             draw, [batch], (tf.uint8, tf.float32, tf.int32), stateful=False
         )
@@ -343,10 +350,10 @@ def _add_light(frame: np.ndarray, patch: np.ndarray, corner: np.ndarray) -> None
     target += light - target * light / _PEAK
 
 
-def _centred_box(corner: np.ndarray, patch: Sequence[int], sides: Sequence[float]) -> np.ndarray:
+def _centred_box(corner: ArrayLike, patch: ArrayLike, sides: ArrayLike) -> np.ndarray:
     """The box of these sides about the centre of a patch, (x1, y1, x2, y2)."""
     half = np.asarray(sides) / 2
-    centre = np.asarray(corner) + np.array(patch[1::-1]) / 2
+    centre = np.asarray(corner) + np.asarray(patch)[1::-1] / 2
     return np.concatenate([centre - half, centre + half], axis=-1)
 
 

@@ -27,7 +27,7 @@ def spread(items: Sequence[Item], count: int | None) -> Sequence[Item]:
     """`count` of the items at equal distances; all if there are no more, or `count` is `None`."""
     if count is None or check_integer("count", count) >= len(items):
         return items
-    return [items[i] for i in np.arange(count) * len(items) // count]
+    return [items[k * len(items) // count] for k in range(count)]
 
 
 def checked_count(count: int | None, available: int) -> int:

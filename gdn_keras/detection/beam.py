@@ -105,7 +105,7 @@ def detect_many(
             prefix = (
                 str(PurePath(output) / name) if "://" not in str(output) else f"{output}/{name}"
             )
-            (
+            _ = (
                 lines
                 | f"{name} as JSON" >> beam.Map(json.dumps)
                 | f"write {name}" >> beam.io.WriteToText(prefix, file_name_suffix=".jsonl")

@@ -182,15 +182,15 @@ def _vertex(left: tuple[Any, Any], here: Any, right: tuple[Any, Any], spacing: f
 
     A neighbour that is missing has the value that makes the parabola as sharp as the targets.
     """
-    (left, has_left), (right, has_right) = left, right
+    (low, has_left), (high, has_right) = left, right
     fall = SHARPNESS * spacing**2
     of_both = 2 * here - 2 * fall
-    left, right = (
-        ops.where(has_left, left, ops.where(has_right, of_both - right, here - fall)),
-        ops.where(has_right, right, ops.where(has_left, of_both - left, here - fall)),
+    low, high = (
+        ops.where(has_left, low, ops.where(has_right, of_both - high, here - fall)),
+        ops.where(has_right, high, ops.where(has_left, of_both - low, here - fall)),
     )
-    curvature = ops.maximum(2 * here - left - right, 1e-6)
-    return ops.clip((right - left) / (2 * curvature), -0.5, 0.5)
+    curvature = ops.maximum(2 * here - low - high, 1e-6)
+    return ops.clip((high - low) / (2 * curvature), -0.5, 0.5)
 
 
 def _not_below(here: Any, neighbour: tuple[Any, Any]) -> Any:

@@ -88,7 +88,7 @@ class Detector(keras.Model):
         iou_threshold: float = 0.4,
         max_detections: int = 100,
         class_names: Sequence[str] | None = None,
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         # XLA needs to know the size of the images, and on CPUs convolves slowly.
@@ -208,7 +208,7 @@ class Detector(keras.Model):
         """The objects in images, of one tensor: `predict` for graphs, such as an export's."""
         return self.decode_predictions(self(images, training=False), images)
 
-    def predict_step(self, *args) -> Any:
+    def predict_step(self, *args: Any) -> Any:
         # JAX passes its state along: (state, data) -> (outputs, state).
         outputs = super().predict_step(*args)
         images, _, _ = keras.utils.unpack_x_y_sample_weight(args[-1])

@@ -100,7 +100,7 @@ def read_picture(path: str | os.PathLike | Any, channels: int) -> np.ndarray:
         image = ImageOps.exif_transpose(image)
     if image.mode.startswith(("I", "F")):
         pixels = np.asarray(image, "float32")
-        image = Image.fromarray(np.uint8(pixels * (255 / max(pixels.max(), 1))))
+        image = Image.fromarray((pixels * (255 / max(pixels.max(), 1))).astype("uint8"))
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, (0, 0, 0, 255)), image)

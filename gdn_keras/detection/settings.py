@@ -71,7 +71,7 @@ class DetectorSettings:
     test_count: tuple[int, int] = (14, 20)
     test_scenes: int = 120
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("widths", "scales", "train_scales", "train_sizes", "test_sizes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         check_widths(self.widths)

@@ -157,7 +157,7 @@ class _Checkpoints(keras.callbacks.Callback):
         self.rows = read_history(self.folder, epochs)
         return epochs
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
         rate = float(self.model.optimizer.learning_rate)
         row = {"epoch": epoch + 1, "loss": float(logs["loss"]), "learning_rate": rate}
         write_history(self.folder, [*self.rows, row])

@@ -50,8 +50,9 @@ def check_network(program: Program, geometry: Geometry, scales: Sequence[float])
             )
         if node.neighbours:
             _check_progression(scales)
-        if node.sigma and geometry.sampling == "matched":
-            _check_step(node.sigma, sources[0], geometry, scales)
+        spacing = sources[0]
+        if node.sigma and spacing is not None and geometry.sampling == "matched":
+            _check_step(node.sigma, spacing, geometry, scales)
 
 
 def _check_step(sigma: float, spacing: float, geometry: Geometry, scales: Sequence[float]) -> None:

@@ -46,11 +46,14 @@ def point_grids(
     shape: tuple[Any, Any], scales: Sequence[float], geometry: Geometry, xp: ModuleType = np
 ) -> tuple[PointGrid, ...]:
     """The grid that each scale channel of a network without a read-out ends on."""
-    ends = [channel_grids(shape, scale, geometry, xp)[-1] for scale in scales]
-    return tuple(
-        PointGrid(scale, rows.grid.step * scale, rows.grid.size, columns.grid.size)
-        for scale, (rows, columns) in zip(scales, ends, strict=True)
-    )
+    found = []
+    for scale in scales:
+        last = channel_grids(shape, scale, geometry, xp)[-1]
+        if last is None:
+            raise ValueError("`geometry` must end on a grid. Received: one with a read-out")
+        rows, columns = (axis.grid for axis in last)
+        found.append(PointGrid(scale, rows.step * scale, rows.size, columns.size))
+    return tuple(found)
 
 
 def channel_grids(
@@ -59,7 +62,8 @@ def channel_grids(
     """Grids of all tensors, the image first, along rows and columns; `None` after a read-out."""
     plan = _dense_axis if geometry.sampling == "dense" else _matched_axis
     rows, columns = (plan(size, scale, geometry, xp) for size in shape)
-    return [None if r is None else (r, c) for r, c in zip(rows, columns, strict=True)]
+    pairs = zip(rows, columns, strict=True)
+    return [None if r is None or c is None else (r, c) for r, c in pairs]
 
 
 def _dense_axis(size: Any, scale: float, geometry: Geometry, xp: ModuleType) -> list[Axis | None]:
@@ -71,7 +75,7 @@ def _dense_axis(size: Any, scale: float, geometry: Geometry, xp: ModuleType) -> 
         if node.sigma is not None:
             reach = node.margin + truncation_radius(node.sigma * scale, geometry.truncation)
         # The centre of an even image is the mean of its two central pixels.
-        wanted = {"center": 2 - size % 2, "everywhere": size}.get(node.read, needed[own])
+        wanted = {"center": 2 - size % 2, "everywhere": size}.get(node.read or "", needed[own])
         wanted = size if node.neighbours else wanted + 2 * reach
         for k in node.inputs:
             needed[k] = xp.minimum(size, xp.maximum(needed[k], wanted))

@@ -86,8 +86,9 @@ class Geometry:
         """beta of the grid that each tensor is on: 0 for the image's pixels, `None` for no grid."""
         found: list[float | None] = [0.0]
         for node in self.nodes:
-            sources = [found[i] for i in node.inputs]
-            if node.read or None in sources:
+            inputs = [found[i] for i in node.inputs]
+            sources = [spacing for spacing in inputs if spacing is not None]
+            if node.read or len(sources) < len(inputs):
                 found.append(None)
             else:
                 found.append(max(sources) if node.sigma is None else node.sigma)
@@ -103,13 +104,13 @@ class Geometry:
         variance[-1] = EVERYWHERE
         spacings = self.spacings
         for node, own in zip(reversed(self.nodes), range(len(variance) - 1, 0, -1), strict=True):
-            wanted = {"center": 0.0, "everywhere": EVERYWHERE}.get(node.read, variance[own])
+            wanted = {"center": 0.0, "everywhere": EVERYWHERE}.get(node.read or "", variance[own])
             for k in node.inputs:
-                added = 0.0
+                added, source, target = 0.0, spacings[k], spacings[own]
                 if node.sigma is not None:
                     added = node.sigma**2
-                elif spacings[k] != spacings[own] and spacings[own] is not None:
-                    added = (spacings[k] / self.density / 2) ** 2
+                elif source is not None and target is not None and source != target:
+                    added = (source / self.density / 2) ** 2
                 variance[k] = max(variance[k], wanted + added)
                 if node.neighbours:
                     variance[k] = EVERYWHERE

@@ -83,7 +83,9 @@ def _together(group: Group, channel: Group) -> Group:
         tuple(a + b for a, b in zip(here, there, strict=True))
         for here, there in zip(group.edges, channel.edges, strict=True)
     )
-    outputs = group.outputs and group.outputs + channel.outputs
+    outputs = None
+    if group.outputs is not None and channel.outputs is not None:
+        outputs = group.outputs + channel.outputs
     return Group(group.scales + channel.scales, edges, outputs)
 
 
@@ -173,15 +175,15 @@ def smoothing_operator(
     The lift is where scale channels could differ: the finer one is, the more the third and fourth
     moments of T do. So they are set right there.
     """
-    matrices = [
+    rows, columns = (
         _matrix(here, there.grid.padded(margin), sigma, geometry, moments, traced, xp)
         for here, there in zip(source, target, strict=True)
-    ]
-    factors = None
-    if xp is np and geometry.sampling == "dense" and margin == 1:
+    )
+    factors, wanted = None, geometry.sampling == "dense" and margin == 1
+    if wanted and isinstance(rows, np.ndarray) and isinstance(columns, np.ndarray):
         tolerance = min(_NEGLIGIBLE, geometry.truncation)
-        factors = tuple(factored(matrix, tolerance) for matrix in matrices)
-    return Operator(*matrices, sigma / target[0].grid.step, factors)
+        factors = factored(rows, tolerance), factored(columns, tolerance)
+    return Operator(rows, columns, sigma / target[0].grid.step, factors)
 
 
 def _matrix(
@@ -208,8 +210,12 @@ def _matrix(
         return sample(*arguments, sampling_matrix if whole else sampling_band)
     # In units of sigma_0 all channels have the same steps, and so share one function.
     key = (*(round(step, 9) for step in steps), sigma, moments)
-    parts = traced(key, lambda *sizes: sample(*sizes, sampling_band)[:2])(*arguments)
-    return Band(*parts, (target.size, source.grid.size))
+
+    def parts(size: Any, count: Any, edge: Any, cut: Any) -> Any:
+        return sample(size, count, edge, cut, sampling_band)[:2]
+
+    starts, weights = (traced(key, parts) if traced else parts)(*arguments)
+    return Band(starts, weights, (target.size, source.grid.size))
 
 
 def layer_costs(

@@ -74,7 +74,7 @@ class Checkpoints(keras.callbacks.Callback):
         self.kept = self.rows[-1] if self.rows else None
         return epochs
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
         row = {"epoch": epoch + 1, **{name: float(value) for name, value in (logs or {}).items()}}
         row["learning_rate"] = float(self.model.optimizer.learning_rate)
         earlier = [r["val_accuracy"] for r in self.rows]
@@ -89,11 +89,11 @@ class Checkpoints(keras.callbacks.Callback):
 class StopWhenNotFinite(keras.callbacks.Callback):
     """Ends the training with `NonFiniteLoss` before a checkpoint could keep broken weights."""
 
-    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
         if batch % _CHECK_EVERY == 0:
             self._check(float(logs["loss"]))
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
         self._check(float(logs["loss"]))
 
     def _check(self, loss: float) -> None:
@@ -114,13 +114,14 @@ class ProgressLine(keras.callbacks.Callback):
         super().__init__()
         self.epochs, self.steps = epochs, steps
         self.reporter = reporter or Reporter()
-        self._began, self._shown = None, -math.inf
+        self._began: float | None = None
+        self._shown = -math.inf
         self._done = self._done_before = 0
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self._done = epoch * self.steps
 
-    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
         self._done += 1
         now = time.monotonic()
         if self._began is None:
@@ -130,7 +131,7 @@ class ProgressLine(keras.callbacks.Callback):
             self._shown = now
             self.reporter.update(self._line(float(logs["loss"])))
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
         line = self._line(float(logs["loss"]))
         if "val_accuracy" in logs:
             line += f"  validation {logs['val_accuracy']:.2%}"
@@ -147,7 +148,7 @@ class ProgressLine(keras.callbacks.Callback):
 
     def _left(self) -> str:
         steps = self._done - self._done_before
-        if not steps:
+        if not steps or self._began is None:
             return "ETA --:--"
         pace = (time.monotonic() - self._began) / steps
         seconds = pace * (self.steps * self.epochs - self._done)

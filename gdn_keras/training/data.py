@@ -24,7 +24,8 @@ def sizes_of(data: ImageData) -> tuple[float | None, ...]:
 
 def image_shape(data: ImageData) -> tuple[int, int, int]:
     """Height, width and channels of test images, which a finished network is for."""
-    return tuple(images_at(data, sizes_of(data)[0]).images.shape[1:])
+    _, height, width, channels = images_at(data, sizes_of(data)[0]).images.shape
+    return height, width, channels
 
 
 def describe_data(data: ImageData) -> dict[str, Any]:

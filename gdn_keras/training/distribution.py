@@ -42,7 +42,8 @@ def join(
             "Training on several machines needs JAX: set KERAS_BACKEND=jax. "
             f"Received: backend={_backend()!r}"
         )
-    if address is not None and not 0 <= process < processes:
+    known = process is not None and processes is not None and 0 <= process < processes
+    if address is not None and not known:
         raise ValueError(
             "`process` must lie from 0 to `processes` - 1. "
             f"Received: process={process}, processes={processes}"
@@ -230,12 +231,12 @@ class _OneDevice:
 
 def _from_all(values: Sequence[int]) -> np.ndarray:
     """Whole numbers of all processes, [process, number]."""
-    values = np.asarray(values, "uint32")
+    own = np.asarray(values, "uint32")
     if process_count() == 1:
-        return values[None]
+        return own[None]
     from jax.experimental import multihost_utils
 
-    return np.asarray(multihost_utils.process_allgather(values))
+    return np.asarray(multihost_utils.process_allgather(own))
 
 
 def _assign(model: keras.Model, values: Sequence[np.ndarray]) -> None:

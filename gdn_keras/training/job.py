@@ -197,11 +197,12 @@ def _selection(job: TrainingJob, model: keras.Model, results: list[SizeResult]) 
         return {}
     trained_on = retarget(model, job.data.train.images.shape[1:])
     images = _first(job.data, _IMAGES_FOR_SCALES)
-    found = {"effective_training_scales": effective_training_scales(trained_on, images)}
+    scales = effective_training_scales(trained_on, images)
+    found: dict[str, Any] = {"effective_training_scales": scales}
     sizes = [result.size for result in results if result.size is not None]
     inside = middle_sizes(sizes)
     if len(inside) > 1:
-        counts = [result.selected for result in results]
+        counts = [result.selected for result in results if result.selected is not None]
         within = inside[0], inside[-1]
         found["selection_slope"] = selection_slope(sizes, job.recipe.scales, counts, within)
         found["selection_sizes"] = within
@@ -241,7 +242,9 @@ def _export(job: TrainingJob, model: keras.Model) -> None:
 
 def export_options(recipe: Recipe, data: ImageData) -> dict[str, Any]:
     """What `export_saved_model` has to know of how a network was trained."""
-    options = {"probabilities": "softmax" if recipe.loss == "softmax" else "sigmoid"}
+    options: dict[str, Any] = {
+        "probabilities": "softmax" if recipe.loss == "softmax" else "sigmoid"
+    }
     if len(data.train_sizes) == 1:
         options["training_size"] = data.train_sizes[0]
         options["reference_images"] = _first(data, _REFERENCE_IMAGES)

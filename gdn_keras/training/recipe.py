@@ -73,7 +73,7 @@ class Recipe:
     jit: bool = False
 
     def __post_init__(self) -> None:
-        checked = {"scales": check_scales(self.scales, "scales")}
+        checked: dict[str, Any] = {"scales": check_scales(self.scales, "scales")}
         checked["cone"] = check_positive("cone", self.cone)
         if self.widths is not None:
             checked["widths"] = check_widths(self.widths)

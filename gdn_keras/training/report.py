@@ -130,7 +130,7 @@ def summarize_run(results: dict[str, Any]) -> str:
     low, high = min(accuracies) * 2**0.5, max(accuracies) / 2
     inside = {s: a for s, a in accuracies.items() if low * 0.999 <= s <= high * 1.001}
     inside = inside if 2 * len(inside) > len(accuracies) else accuracies
-    worst = min(inside, key=inside.get)
+    worst = min(inside, key=lambda size: inside[size])
     sizes = results["settings"]["train_sizes"]
     trained = [f"{100 * accuracies[s]:.2f} % at size {s:g}" for s in sizes if s in accuracies]
     return (

@@ -108,7 +108,7 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
                 f"{parameters} parameters, and {operations} multiply-adds an image. "
                 f"Received: {received}"
             )
-        return min(allowed, key=costs.get)
+        return min(allowed, key=lambda candidate: costs[candidate])
 
     def declare_hyperparameters(self, hp: Any) -> None:
         defaults = self.space.values(self.smallest)

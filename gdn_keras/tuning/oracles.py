@@ -50,7 +50,7 @@ def make_oracle(
     return _RandomOracle(**common)
 
 
-class _WithinBudget:
+class _WithinBudget(keras_tuner.Oracle):
     """Mixed into an oracle: baselines first, then candidates within the budget only.
 
     Its files are written whole or not at all, so that a kill at any moment leaves a search that

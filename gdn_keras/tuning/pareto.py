@@ -8,7 +8,9 @@ import numpy as np
 from gdn_keras.analysis.plots import COLOURS, MARKERS, figure_file
 
 
-def pareto_front(costs: Sequence[float], accuracies: Sequence[float]) -> list[int]:
+def pareto_front(
+    costs: Sequence[float] | np.ndarray, accuracies: Sequence[float] | np.ndarray
+) -> list[int]:
     """Indices of what nothing else beats in accuracy at the same cost or less, cheapest first.
 
     Example:

@@ -1,15 +1,18 @@
 """What a search may choose from, and what it chooses."""
 
 import dataclasses
+import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from gdn_keras.checks import check_choice, check_integer, check_positive
 from gdn_keras.layers.scale_pooling import POOLINGS
 from gdn_keras.presets import PRESETS
+
+Number = TypeVar("Number", int, float)
 
 
 class Candidate(NamedTuple):
@@ -53,19 +56,23 @@ class Space:
     non_decreasing: bool = True
 
     def __post_init__(self) -> None:
+        for name, value in self._checked._asdict().items():
+            object.__setattr__(self, name, value)
+
+    @functools.cached_property
+    def _checked(self) -> "_Choices":
+        """Each quantity as a sequence, whatever was given."""
         layers = _choices("layers", self.layers, check_integer)
         ratios = _choices("scale_ratio", self.scale_ratio, check_positive)
         if ratios[0] < 1:
             raise ValueError(f"`scale_ratio` must be >= 1. Received: scale_ratio={ratios[0]!r}")
-        checked = {
-            "layers": layers,
-            "scale_ratio": ratios,
-            "pooling": _choices("pooling", self.pooling, _check_pooling),
-            "learning_rate": _choices("learning_rate", self.learning_rate, check_positive),
-            "widths": self._checked_widths(layers[-1]),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        return _Choices(
+            widths=self._checked_widths(layers[-1]),
+            layers=layers,
+            scale_ratio=ratios,
+            pooling=_choices("pooling", self.pooling, _check_pooling),
+            learning_rate=_choices("learning_rate", self.learning_rate, check_positive),
+        )
 
     def _checked_widths(self, layers: int) -> tuple[tuple[int, ...], ...]:
         """Choices of each layer, without those that leave a later layer none."""
@@ -91,12 +98,13 @@ class Space:
 
     def choices(self) -> dict[str, tuple]:
         """The values of each hyperparameter, by name; width_k is used from k layers on."""
+        known = self._checked
         return {
-            "layers": self.layers,
-            **{f"width_{k}": choices for k, choices in enumerate(self.widths, 1)},
-            "scale_ratio": self.scale_ratio,
-            "pooling": self.pooling,
-            "learning_rate": self.learning_rate,
+            "layers": known.layers,
+            **{f"width_{k}": choices for k, choices in enumerate(known.widths, 1)},
+            "scale_ratio": known.scale_ratio,
+            "pooling": known.pooling,
+            "learning_rate": known.learning_rate,
         }
 
     def candidate(self, values: Mapping[str, Any]) -> Candidate:
@@ -108,42 +116,44 @@ class Space:
         if self.non_decreasing:
             drawn.sort()
         widths = []
-        for choices, width in zip(self.widths, drawn, strict=False):
+        for choices, width in zip(self._checked.widths, drawn, strict=False):
             widths.append(_nearest(self._at_least(choices, widths), width))
         return Candidate(
             tuple(widths),
             # Over gRPC, floats come with single precision.
-            _nearest(self.scale_ratio, values["scale_ratio"]),
+            _nearest(self._checked.scale_ratio, values["scale_ratio"]),
             values["pooling"],
-            _nearest(self.learning_rate, values["learning_rate"]),
+            _nearest(self._checked.learning_rate, values["learning_rate"]),
         )
 
     def values(self, candidate: Candidate) -> dict[str, Any]:
         """Values of the hyperparameters, the same whenever the candidate is."""
         others = candidate._asdict()
-        widths = self._continued(others.pop("widths"), len(self.widths))
+        widths = self._continued(others.pop("widths"), len(self._checked.widths))
         named = {f"width_{k}": width for k, width in enumerate(widths, 1)}
         return {"layers": len(candidate.widths), **named, **others}
 
     def narrowest(self) -> Iterator[Candidate]:
         """For each number of layers and each scale ratio, the candidate that costs the least."""
-        for layers in self.layers:
+        known = self._checked
+        for layers in known.layers:
             widths = tuple(self._continued((), layers))
-            for ratio in self.scale_ratio:
-                yield Candidate(widths, ratio, self.pooling[0], self.learning_rate[0])
+            for ratio in known.scale_ratio:
+                yield Candidate(widths, ratio, known.pooling[0], known.learning_rate[0])
 
     def closest_to(self, preset: str) -> Candidate | None:
         """A preset's widths with the closest of the other choices; `None` if they are no choice."""
+        known = self._checked
         widths = tuple(PRESETS[preset]["parameters"]["widths"])
-        if len(widths) not in self.layers or not all(
-            width in choices for width, choices in zip(widths, self.widths, strict=False)
+        if len(widths) not in known.layers or not all(
+            width in choices for width, choices in zip(widths, known.widths, strict=False)
         ):
             return None
         return Candidate(
             widths,
-            _nearest(self.scale_ratio, 1.25),
-            "max" if "max" in self.pooling else self.pooling[0],
-            _nearest(self.learning_rate, 0.01),
+            _nearest(known.scale_ratio, 1.25),
+            "max" if "max" in known.pooling else known.pooling[0],
+            _nearest(known.learning_rate, 0.01),
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -153,7 +163,7 @@ class Space:
     def _continued(self, widths: Sequence[int], layers: int) -> list[int]:
         """`widths`, and for the layers that follow the narrowest that there may be."""
         widths = list(widths)
-        for choices in self.widths[len(widths) : layers]:
+        for choices in self._checked.widths[len(widths) : layers]:
             widths.append(self._at_least(choices, widths)[0])
         return widths
 
@@ -161,6 +171,16 @@ class Space:
         if not self.non_decreasing or not before:
             return choices
         return tuple(width for width in choices if width >= before[-1])
+
+
+class _Choices(NamedTuple):
+    """What a `Space` holds once it is checked, in ascending order."""
+
+    widths: tuple[tuple[int, ...], ...]
+    layers: tuple[int, ...]
+    scale_ratio: tuple[float, ...]
+    pooling: tuple[str, ...]
+    learning_rate: tuple[float, ...]
 
 
 def _choices(name: str, value: Any, check: Callable[[str, Any], Any]) -> tuple:
@@ -176,5 +196,5 @@ def _check_pooling(name: str, value: str) -> str:
     return check_choice(name, value, POOLINGS)
 
 
-def _nearest(choices: Sequence[float], value: float) -> float:
+def _nearest(choices: Sequence[Number], value: float) -> Number:
     return min(choices, key=lambda choice: abs(choice - value))

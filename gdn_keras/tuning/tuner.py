@@ -11,6 +11,7 @@ from gdn_keras.checks import check_integer
 from gdn_keras.reporting import Reporter
 from gdn_keras.tuning.budget import describe
 from gdn_keras.tuning.hypermodel import GaussianDerivativeHyperModel
+from gdn_keras.tuning.job import role
 from gdn_keras.tuning.oracles import check_tuner, make_oracle
 from gdn_keras.tuning.requirements import keras_tuner
 from gdn_keras.tuning.space import Candidate
@@ -71,7 +72,7 @@ class _Tuner(keras_tuner.Hyperband):
 
     def _get_tuner_fname(self) -> str:
         # One name for a lone process and for a chief, so that each goes on with the other's trials.
-        name = self.tuner_id if self._is_worker() else "search"
+        name = self.tuner_id if role() == "worker" else "search"
         return os.path.join(self.project_dir, f"{name}.json")
 
     def _build_hypermodel(self, hp: Any) -> keras.Model:
@@ -82,17 +83,17 @@ class _Tuner(keras_tuner.Hyperband):
 
     def reload(self) -> None:
         # The tuner itself has no state; its file only says that there is one of the oracle.
-        if not self._is_worker():
+        if role() != "worker":
             self.oracle.reload()
 
     def on_trial_begin(self, trial: Any) -> None:
-        if self._is_worker():  # elsewhere the oracle's `watch` knows
+        if role() == "worker":  # elsewhere the oracle's `watch` knows
             candidate = self.hypermodel.space.candidate(trial.hyperparameters.values)
             text = describe(candidate, self.hypermodel.cost(candidate))
             self.reporter.line(f"trial {trial_number(trial)}: {text}")
 
     def on_trial_end(self, trial: Any) -> None:
-        if self._is_worker():
+        if role() == "worker":
             self.reporter.line(f"  {trial.status.lower()} {last_line(trial.message)}")
         super().on_trial_end(trial)
 

@@ -21,7 +21,8 @@ class Watch:
         self._say = job.reporter.line
         self._began: dict[str, float] = {}
         self._ended = self._rejected = 0
-        self._oracle = self._start = None
+        self._oracle: Any = None
+        self._start = time.monotonic()
 
     def start(self, oracle: Any) -> None:
         """To be told of the oracle before the first trial."""
@@ -72,7 +73,7 @@ class Watch:
         """A candidate over budget was drawn."""
         self._rejected += 1
         file = self._job.folder / REJECTED
-        rows = [] if file.exists() else [["widths", "scale_ratio", *Cost._fields]]
+        rows: list[list[Any]] = [] if file.exists() else [["widths", "scale_ratio", *Cost._fields]]
         rows.append([candidate.widths_text, candidate.scale_ratio, *cost])
         with open(file, "a", newline="") as stream:
             csv.writer(stream, lineterminator="\n").writerows(rows)

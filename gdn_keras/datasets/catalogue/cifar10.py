@@ -113,8 +113,10 @@ def _unpack(archive: Path, names: Sequence[str]) -> list[bytes]:
     try:
         with tarfile.open(archive, "r:gz") as members:
             for member in members:
-                if member.name in names and member.isfile():
-                    contents[member.name] = members.extractfile(member).read()
+                wanted = member.name in names and member.isfile()
+                content = members.extractfile(member) if wanted else None
+                if content is not None:
+                    contents[member.name] = content.read()
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise ValueError(f"{archive} is truncated or damaged: {error}") from error
     missing = [name for name in names if name not in contents]

@@ -63,7 +63,7 @@ def kth_tips(
     tested = {"test": test_numbers, "validation": validation_numbers}[check_test_split(test_split)]
     train_numbers = {sample.number for sample in samples} - held_out
 
-    def load(distances: Sequence[int], numbers: Sequence[int], crops: int = 1) -> LabelledImages:
+    def load(distances: Sequence[float], numbers: Sequence[int], crops: int = 1) -> LabelledImages:
         chosen = [s for s in samples if s.distance in distances and s.number in numbers]
         if not chosen:
             raise ValueError(

@@ -70,9 +70,9 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     def _generate_examples(
         self, digits: Digits, split: str
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        digits, labels = select_split(digits, split)
-        for start in range(0, len(digits), _CHUNK):
-            images = rescale_images(digits[start : start + _CHUNK], self.builder_config.size)
+        chosen, labels = select_split(digits, split)
+        for start in range(0, len(chosen), _CHUNK):
+            images = rescale_images(chosen[start : start + _CHUNK], self.builder_config.size)
             # Rounded as in the cache of `load_large_scale`: the same values, and half the disk.
             images = images.astype(DTYPE).astype("float32")
             for index, image in enumerate(images, start):
