@@ -34,8 +34,10 @@ def check_image_shape(
 
     `channels` is the number that the layer was built for, if it depends on it.
     """
-    shape = tuple(input_shape)
-    if len(shape) != 4:
+    # A graph of TensorFlow that was called with tensors of several ranks knows none of them.
+    known = getattr(input_shape, "rank", 4) is not None
+    shape = tuple(input_shape) if known else None
+    if shape is None or len(shape) != 4:
         raise ValueError(
             f"`{layer.name}` expects images of rank 4, [batch, height, width, channels]. "
             f"Received: input_shape={shape}"

@@ -15,6 +15,7 @@ from tests.layers.networks import (
     images,
     make_network,
     numpy,
+    on_tensorflow,
     residual_network,
 )
 
@@ -112,6 +113,18 @@ def test_network_without_jets_is_refused():
 def test_bad_shapes(shape):
     with pytest.raises(ValueError, match="Received: input_shape="):
         ScaleChannels(make_network(), SCALES).build(shape)
+
+
+@on_tensorflow
+def test_an_image_without_a_batch_after_two_sizes():
+    """The graph has met two ranks by then, and knows none."""
+    import tensorflow as tf
+
+    run = tf.function(ScaleChannels(make_network(), SCALES), reduce_retracing=True)
+    for shape in ((20, 20, 1), (24, 20, 1)):
+        run(images(shape))
+    with pytest.raises(ValueError, match=r"images of rank 4, .* Received: input_shape=None"):
+        run(images((20, 20, 1))[0])
 
 
 def test_networks_that_make_no_sense_are_refused():
