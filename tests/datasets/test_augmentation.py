@@ -106,3 +106,12 @@ def test_bad_frames():
         random_frame(1, frames=(9,))
     with pytest.raises(ValueError, match=r"`share` must lie in.*Received: share=2"):
         random_frame(1, share=2)
+
+
+@pytest.mark.parametrize("change", [random_affine(1), random_frame(1)])
+def test_images_of_unknown_size_are_refused(change):
+    import tensorflow as tf
+
+    spec = tf.TensorSpec([None, None, 8, 1], "float32")
+    with pytest.raises(ValueError, match=r"known height and width. Received: .*None, 8, 1"):
+        tf.function(change).get_concrete_function(spec, tf.TensorSpec([2], "int32"))

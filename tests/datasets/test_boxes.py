@@ -50,9 +50,10 @@ def test_voc_mistakes_are_named(tmp_path):
         load_pascal_voc(folder, class_names=["dog"])
     with pytest.raises(OSError, match=r"val\.txt"):
         load_pascal_voc(folder, "val")
-    (folder / "Annotations/a.xml").write_text("<annotation>")
-    with pytest.raises(ValueError, match=r"a.xml is not a Pascal VOC annotation"):
-        load_pascal_voc(folder)
+    for text, what in (("<annotation>", ""), ("<annotation/>", "size/height is missing")):
+        (folder / "Annotations/a.xml").write_text(text)
+        with pytest.raises(ValueError, match=rf"a.xml is not a Pascal VOC annotation \(.*{what}"):
+            load_pascal_voc(folder)
 
 
 def test_coco(tmp_path):
