@@ -53,7 +53,7 @@ def mnist_scale(
 
     def load(split: str, count: int | None = None) -> LabelledImages:
         chosen = splits[split][: checked_count(count, len(splits[split]))]
-        shrunk = [shrink(images[i], factors[i], enlarge) for i in chosen]
+        shrunk = [shrink(images[i], float(factors[i]), enlarge) for i in chosen]
         return LabelledImages(np.stack(shrunk)[..., None], labels[chosen])
 
     tested = load(check_test_split(test_split), test_count)
