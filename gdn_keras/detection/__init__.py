@@ -5,6 +5,8 @@ from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
 from gdn_keras.detection.evaluation import SizePrecision, evaluate_detector
 from gdn_keras.detection.export import export_detector
+from gdn_keras.detection.heat_maps import draw_heat_maps, heat_maps
+from gdn_keras.detection.pictures import light_on_dark, place_in_frame
 from gdn_keras.detection.preprocessing import SoftThreshold
 
 __all__ = [
@@ -14,6 +16,10 @@ __all__ = [
     "SoftThreshold",
     "average_precision",
     "draw_boxes",
+    "draw_heat_maps",
     "evaluate_detector",
     "export_detector",
+    "heat_maps",
+    "light_on_dark",
+    "place_in_frame",
 ]

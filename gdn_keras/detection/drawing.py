@@ -35,13 +35,17 @@ def draw_boxes(image: np.ndarray, found: Mapping[str, np.ndarray], scale: int = 
     picture = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).convert("RGB")
     picture = picture.resize((picture.width * scale, picture.height * scale))
     pen = ImageDraw.Draw(picture)
+    # Legible where the picture is shown as a whole.
+    line, text_height = (max(least, min(picture.size) // n) for least, n in ((1, 240), (10, 32)))
     for k in np.flatnonzero(np.asarray(found["labels"]) >= 0):
         label = int(found["labels"][k])
         colour = _COLOURS[label % len(_COLOURS)]
         x1, y1, x2, y2 = (np.asarray(found["boxes"][k], "float64") * scale).tolist()
-        pen.rectangle((x1, y1, x2, y2), outline=colour)
+        pen.rectangle((x1, y1, x2, y2), outline=colour, width=line)
         text = str(found["names"][k]) if "names" in found else str(label)
         if "confidence" in found:
             text = f"{text} {float(found['confidence'][k]):.2f}"
-        pen.text((x1 + 2, max(0, y1 - 11)), text, fill=colour)
+        left = min(x1, picture.width - pen.textlength(text, font_size=text_height))
+        place = max(0, left), max(0, y1 - 1.3 * text_height)
+        pen.text(place, text, fill=colour, font_size=text_height)
     return picture

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 
 from gdn_keras.detection.detector import Detector
+from gdn_keras.detection.pictures import light_on_dark
 
 MAX_PIXELS = 50_000_000
 
@@ -77,8 +78,8 @@ def _load_saved_model(path: Path) -> LoadedDetector:
 def read_picture(path: str | os.PathLike | Any, channels: int) -> np.ndarray:
     """A PNG or JPEG file as uint8 `[height, width, channels]`, the right way up.
 
-    Grey pictures that are mostly light are inverted, since objects are light on dark to a network
-    of grey values. Transparent parts are black.
+    Grey pictures with a light edge are inverted, since objects are light on dark to a network of
+    grey values. Transparent parts are black.
 
     Args:
         path: The file, by name or opened.
@@ -87,6 +88,12 @@ def read_picture(path: str | os.PathLike | Any, channels: int) -> np.ndarray:
     Raises:
         ValueError, OSError: If it is not such a file, or is damaged.
     """
+    pixels = read_pixels(path, channels)
+    return light_on_dark(pixels)[0] if channels == 1 else pixels
+
+
+def read_pixels(path: str | os.PathLike | Any, channels: int) -> np.ndarray:
+    """As `read_picture`, light on dark or not."""
     try:
         from PIL import Image, ImageOps
     except ImportError as error:
@@ -105,9 +112,7 @@ def read_picture(path: str | os.PathLike | Any, channels: int) -> np.ndarray:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, (0, 0, 0, 255)), image)
     pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"))
-    if channels != 1:
-        return pixels
-    return (255 - pixels if np.median(pixels) > 128 else pixels)[..., None]
+    return pixels.reshape(*pixels.shape[:2], channels)
 
 
 def as_records(found: Mapping[str, np.ndarray]) -> list[list[dict[str, Any]]]:
