@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _DOTS_PER_INCH = 200
+_FAINT = 0.3
 _CELLS = 48  # of a map as it is drawn, along its longer side
 
 
@@ -72,9 +73,11 @@ def draw_heat_maps(
     figure = Figure(figsize=(width, map_height + 1.15), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0)
     bars, axes = figure.subplots(2, len(grids), height_ratios=(0.55, map_height), squeeze=False)
+    # Where nothing is found, faint heat stays dark.
+    top = max(_FAINT, *(float(heat.max()) for heat in maps))
     for bar, axis, heat, grid in zip(bars, axes, maps, grids, strict=True):
         _draw_peak(bar, float(heat.max()))
-        _draw_map(axis, heat, grid, shape)
+        _draw_map(axis, heat, grid, shape, top)
     bars[0].set_ylabel("highest\nscore", fontsize=8)
     figure.supxlabel("scale channels, by the size that they respond to", fontsize=10)
     canvas = FigureCanvasAgg(figure)
@@ -91,13 +94,16 @@ def _draw_peak(axis: Any, peak: float) -> None:
         axis.spines[side].set_visible(False)
 
 
-def _draw_map(axis: Any, heat: np.ndarray, grid: PointGrid, shape: tuple[int, int]) -> None:
+def _draw_map(
+    axis: Any, heat: np.ndarray, grid: PointGrid, shape: tuple[int, int], top: float
+) -> None:
+    """Heat in colours from 0 to `top`, in the frame of the image."""
     heat, step = _coarser(heat, grid.step)
     half_x, half_y = (step * count / 2 for count in heat.shape[::-1])
     axis.set_facecolor("black")
     extent = (-half_x, half_x, half_y, -half_y)
-    # Square roots, so that what is seen of an object in channels next to its own shows too.
-    axis.imshow(heat**0.5, cmap="inferno", vmin=0, vmax=1, extent=extent, interpolation="nearest")
+    colours = {"cmap": "inferno", "vmin": 0, "vmax": top, "interpolation": "bilinear"}
+    axis.imshow(heat, extent=extent, **colours)
     axis.set(xlim=(-shape[1] / 2, shape[1] / 2), ylim=(shape[0] / 2, -shape[0] / 2))
     axis.set(xticks=[], yticks=[])
     axis.set_xlabel(f"{grid.scale:.2g}", fontsize=10)
