@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gdn_keras.scale_space.validation import check_positive
+from gdn_keras.checks import check_positive
 
 if TYPE_CHECKING:
     from PIL.Image import Image
