@@ -34,7 +34,7 @@ def channel_spacing(grids: Sequence[PointGrid]) -> float:
         ValueError: If it is not the same throughout.
     """
     steps = np.diff(np.log([grid.scale for grid in grids]))
-    if not np.allclose(steps, steps[0], rtol=0.02):
+    if not np.allclose(steps, steps[0], rtol=0.05):
         raise ValueError(
             "The scale channels of a detector must be in geometric progression. "
             f"Received: scales={[grid.scale for grid in grids]}"
