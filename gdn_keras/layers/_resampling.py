@@ -1,5 +1,7 @@
 """Applying `scale_space`'s matrices and stencils to tensors, with `keras.ops` only."""
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -127,8 +129,7 @@ def valid_convolution(x: Any, kernel: Any, training: bool | None = True) -> Any:
     """A VALID convolution; in training its gradient with respect to `x` is one too.
 
     TensorFlow's own CPU gradient of a convolution's input runs at half the speed or less of the
-    forward convolution that computes the same thing. Each gradient of one's own keeps the graph
-    that it is in alive for ever, so there is none where none is wanted.
+    forward convolution that computes the same thing.
     """
     kernel = ops.cast(kernel, x.dtype)
     if x.shape[0] == 0:  # for which TensorFlow's eager convolution gives the shape of its input
@@ -176,18 +177,36 @@ def expanded_convolution(x: Any, kernel: Any, rows: np.ndarray, columns: np.ndar
     return ops.reshape(x, (-1, p, q, filters))
 
 
-@ops.custom_gradient
-def _with_input_gradient(x: Any, kernel: Any, y: Any) -> tuple[Any, Any]:
+def _with_input_gradient(x: Any, kernel: Any, y: Any) -> Any:
     """`y`, passing gradients on to `x` by a full convolution with the reflected kernel."""
+    passed = _input_gradient(kernel.shape[0], backend.standardize_dtype(x.dtype))(x, kernel, y)
+    passed.set_shape(y.shape)
+    return passed
 
-    def grad(*args: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
-        upstream = args[-1] if upstream is None else upstream
-        margin = kernel.shape[0] // 2
-        padding = [(0, 0), (margin, margin), (margin, margin), (0, 0)]
-        reflected = ops.transpose(ops.flip(kernel, axis=(0, 1)), (0, 1, 3, 2))
-        dx = ops.conv(
-            ops.pad(upstream, padding), reflected, padding="same", data_format="channels_last"
-        )
-        return dx, ops.zeros_like(kernel), upstream
 
-    return y, grad
+@cache
+def _input_gradient(size: int, dtype: str) -> Callable[[Any, Any, Any], Any]:
+    """`_with_input_gradient` for kernels of a size, as one function for all graphs.
+
+    TensorFlow never forgets a custom gradient, nor the graph that it is in: here its own.
+    """
+    import tensorflow as tf
+
+    margin = size // 2
+    padding = [(0, 0), (margin, margin), (margin, margin), (0, 0)]
+
+    def call(x: Any, kernel: Any, y: Any) -> Any:
+        del x
+
+        def grad(upstream: Any) -> tuple[Any, Any, Any]:
+            reflected = tf.transpose(tf.reverse(kernel, (0, 1)), (0, 1, 3, 2))
+            dx = tf.nn.conv2d(tf.pad(upstream, padding), reflected, strides=1, padding="SAME")
+            return dx, tf.zeros_like(kernel), upstream
+
+        return tf.identity(y), grad
+
+    images = tf.TensorSpec((None, None, None, None), dtype)
+    kernels = tf.TensorSpec((size, size, None, None), dtype)
+    return tf.function(
+        tf.custom_gradient(call), input_signature=(images, kernels, images), autograph=False
+    )

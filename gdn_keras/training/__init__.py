@@ -2,6 +2,7 @@
 
 from gdn_keras.training.fitting import TrainingStopped
 from gdn_keras.training.job import TrainingJob, prepare_training, run_training
+from gdn_keras.training.optimizers import on_one_device
 from gdn_keras.training.recipe import Recipe
 from gdn_keras.training.report import write_report
 
@@ -9,6 +10,7 @@ __all__ = [
     "Recipe",
     "TrainingJob",
     "TrainingStopped",
+    "on_one_device",
     "prepare_training",
     "run_training",
     "write_report",

@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -6,6 +7,7 @@ from gdn_keras.layers._resampling import (
     expanded_convolution,
     sample_at_once,
     sample_transposed,
+    valid_convolution,
 )
 from gdn_keras.scale_space import Grid, sampling_matrix
 from gdn_keras.scale_space.grids import sampling_band
@@ -46,3 +48,29 @@ def test_bands_give_the_products_of_their_matrices(tile, size, ratio):
     expected = np.einsum("ph,bhwc,qw->bqpc", matrix, x, matrix)
     found = ops.convert_to_numpy(sample_transposed(x, band, band))
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="other backends use their own")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.parametrize("graph", [False, True])
+def test_gradients_of_the_convolution_are_those_of_tensorflow(size, dtype, graph):
+    import tensorflow as tf
+
+    rng = np.random.default_rng(0)
+    x = tf.constant(rng.normal(size=(2, 9, 11, 3)), dtype)
+    kernel = tf.constant(rng.normal(size=(size, size, 3, 4)), dtype)
+
+    def gradients(training):
+        with tf.GradientTape() as tape:
+            tape.watch((x, kernel))
+            y = valid_convolution(x, kernel, training)
+            assert y.shape == (2, 10 - size, 12 - size, 4)
+            loss = tf.reduce_sum(tf.cast(y, "float64") ** 2)
+        return tape.gradient(loss, (x, kernel))
+
+    run = tf.function(gradients) if graph else gradients
+    tolerance = {"float32": 1e-5, "float64": 1e-12, "bfloat16": 0.02}[dtype]
+    for ours, stock in zip(run(True), run(False), strict=True):
+        ours, stock = (tf.cast(g, "float64").numpy() for g in (ours, stock))
+        np.testing.assert_allclose(ours, stock, atol=tolerance * np.abs(stock).max())
