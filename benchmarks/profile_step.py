@@ -15,6 +15,7 @@ import os
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -67,19 +68,28 @@ def profile(task: Task, steps: int) -> tuple[dict[tuple[str, str], float], float
     They are means over the steps, unlike the best times of `run.py`.
     """
     step = make_step(task)
-    step(task.batch)
+    operations, whole = recorded(lambda: step(task.batch), steps)
+    times = Counter()
+    for (name, operation), seconds in operations.items():
+        times[kind_of(name, operation), operation] += seconds
+    unit = 1e3 / task.batch
+    return {key: unit * seconds for key, seconds in times.items()}, unit * whole
+
+
+def recorded(run: Callable[[], None], steps: int) -> tuple[dict[tuple[str, str], float], float]:
+    """Seconds a step by (name, type) of the operation, and of a whole step."""
+    run()
     with tempfile.TemporaryDirectory() as folder:
         tf.profiler.experimental.start(folder)
         start = time.perf_counter()
         for _ in range(steps):
-            step(task.batch)
+            run()
         whole = time.perf_counter() - start
         tf.profiler.experimental.stop()
         times = Counter()
         for name, operation, seconds in recorded_operations(folder):
-            times[kind_of(name, operation), operation] += seconds
-    unit = 1e3 / (steps * task.batch)
-    return {key: unit * seconds for key, seconds in times.items()}, unit * whole
+            times[name, operation] += seconds / steps
+    return times, whole / steps
 
 
 def recorded_operations(folder: str):
@@ -120,8 +130,9 @@ def is_operation(name: str) -> bool:
 
 def kind_of(name: str, operation: str) -> str:
     """The kind of an operation, from its name in the graph and its type."""
-    # Gradients are computed outside the scopes of layers, or in a tape's.
-    backward = "gradient_tape" in name or "/" not in name
+    # Gradients are computed outside the scopes of layers, or in a tape's; those of the convolutions
+    # in a function that is called without a scope.
+    backward = "gradient_tape" in name or "/" not in name or name.startswith("PartitionedCall")
     if "MatMul" in operation or "Einsum" in operation:
         return PRODUCTS
     if operation.endswith("Conv2DBackpropFilter"):

@@ -44,7 +44,7 @@ def plain_cnn(shape, widths) -> keras.Model:
 def make_step(task: Task):
     """A function of the number of images that computes one step and waits for its end."""
     network = make_network(task)
-    step = _training_step(network, task) if task.mode == "training" else _forward(network, task)
+    step = training_step(network, task) if task.mode == "training" else _forward(network, task)
 
     def run(batch: int) -> None:
         step(*make_batch(task, batch)).numpy()
@@ -67,14 +67,14 @@ def _forward(network, task):
     return tf.function(lambda x: network(x, training=False), input_signature=signature)
 
 
-def _training_step(network, task):
-    """The paper's training step: binary cross-entropy on logits, Adam."""
+def training_step(network, task, batch=None):
+    """The paper's training step: binary cross-entropy on logits, Adam; for any batch, or one."""
     loss = keras.losses.BinaryCrossentropy(from_logits=True)
     optimizer = keras.optimizers.Adam(0.01)
     optimizer.build(network.trainable_variables)
     signature = [
-        tf.TensorSpec((None, task.side, task.side, 1), tf.float32),
-        tf.TensorSpec((None, task.widths[-1]), tf.float32),
+        tf.TensorSpec((batch, task.side, task.side, 1), tf.float32),
+        tf.TensorSpec((batch, task.widths[-1]), tf.float32),
     ]
 
     @tf.function(input_signature=signature)

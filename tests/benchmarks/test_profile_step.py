@@ -17,6 +17,7 @@ def test_profile_finds_every_kind_of_work():
     [
         ("model/scale_channels/convolution_3", "Conv2D", profile_step.FORWARD),
         ("convolution_3", "Conv2D", profile_step.INPUTS),
+        ("PartitionedCall_1/gradients/IdentityN_grad/Conv2D", "Conv2D", profile_step.INPUTS),
         ("gradient_tape/model/Conv2DBackpropFilter", "Conv2DBackpropFilter", profile_step.FILTERS),
         ("model/scale_channels/MatMul", "BatchMatMulV2", profile_step.PRODUCTS),
         ("model/re_lu/Relu", "Relu", profile_step.POINTS),
