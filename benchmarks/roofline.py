@@ -86,7 +86,10 @@ def operations_of(graph: tf.Graph) -> Iterator[tuple[str, tf.Operation]]:
         yield operation.name, operation
         if operation.type in _CALLS:
             called = functions[operation.get_attr("f").name]
-            for name, inner in operations_of(_body(called, operation)):
+            body = _body(called, operation)
+            for outer, inner in zip(operation.outputs, body.outputs, strict=True):
+                outer.set_shape(inner.shape)  # for the calls that read it, backward
+            for name, inner in operations_of(body):
                 yield f"{operation.name}/{name}", inner
 
 
