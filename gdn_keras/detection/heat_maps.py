@@ -66,12 +66,13 @@ def draw_heat_maps(
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
         from PIL import Image
     except ImportError as error:
         raise ImportError("Pictures need matplotlib: pip install gdn_keras[plots]") from error
     map_height = width / len(grids) * shape[0] / shape[1]
-    figure = Figure(figsize=(width, map_height + 1.15), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0)
+    layout = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0)
+    figure = Figure(figsize=(width, map_height + 1.15), layout=layout)
     bars, axes = figure.subplots(2, len(grids), height_ratios=(0.55, map_height), squeeze=False)
     # Where nothing is found, faint heat stays dark.
     top = max(_FAINT, *(float(heat.max()) for heat in maps))
