@@ -9,6 +9,7 @@ every run of examples/train_large_scale.py, 9 by tools/results.py.
 
 import argparse
 import functools
+import json
 import math
 import os
 from collections.abc import Callable
@@ -23,8 +24,9 @@ from keras import ops
 import gdn_keras
 from gdn_keras.analysis import scale_selection
 from gdn_keras.analysis.plots import COLOURS, figure_file
-from gdn_keras.datasets import draw_sizes, load_embedded_digits, rescale_images
+from gdn_keras.datasets import digit_scenes, draw_sizes, load_embedded_digits, rescale_images
 from gdn_keras.datasets.catalogue.gtsrb import TRAIN_SIDES, held_out_tracks, load_photographs
+from gdn_keras.detection import draw_boxes
 from gdn_keras.models import class_names_of, scale_channels_of
 from gdn_keras.scale_space import (
     Geometry,
@@ -37,6 +39,9 @@ from gdn_keras.scale_space import (
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 SIGMA, ANGLE = 4.0, math.pi / 6  # as in the paper's figures 3 and 4
 DIGIT = 3  # of the test digits in the package
+SCENE_SIZES, SCENE_SEED = tuple(2 ** (k / 2) for k in range(-1, 7)), 1
+SHIPPED = Path(__file__).parents[1] / "saved_models" / "digit_detector" / "average_precision.json"
+PLAIN = PICTURES.parent / "results" / "detector_plain.json"
 
 
 def support_regions(path: Path) -> None:
@@ -132,6 +137,37 @@ def matched_grids(path: Path) -> None:
             axes[row, 0].set_ylabel(f"layer {layers}")
 
 
+def headline(path: Path) -> None:
+    """What a detector finds that was trained at one size, and average precision over size."""
+    detector = gdn_keras.from_preset("digit_detector")
+    recipe = digit_scenes("test", sizes=SCENE_SIZES, shape=(400, 560), count=(22, 26))
+    scene = recipe.draw(seed=SCENE_SEED, index=0)
+    found = {
+        name: values[0] for name, values in detector.predict(scene.image[None], verbose=0).items()
+    }
+    contestants = {"trained at one size": SHIPPED, "plain CNN, the same training": PLAIN}
+    with figure_file(path, 1, 2, (9.6, 4.0)) as (figure, axes):
+        picture, curves = axes[0]
+        grid = picture.get_gridspec()
+        grid.set_width_ratios((1.75, 1))
+        picture.imshow(draw_boxes(scene.image, found, scale=2))
+        picture.set_axis_off()
+        for label, file in contestants.items():
+            rows = json.loads(file.read_text())["sizes"]
+            sizes = [row["size"] for row in rows]
+            curves.plot(sizes, [row["ap50"] for row in rows], "o-", markersize=4, label=label)
+        curves.axvline(1, color="0.5", linestyle="--", linewidth=1)
+        curves.text(1.06, 0.03, "training", color="0.4", fontsize=9)
+        curves.set_xscale("log", base=2)
+        curves.set_xticks(sizes, [f"{20 * size:.0f}" for size in sizes])
+        curves.minorticks_off()
+        curves.set(
+            xlabel="height of the digits, pixels", ylabel="average precision", ylim=(0, 1.03)
+        )
+        curves.legend(frameon=False, loc="center right")
+        figure.tight_layout()
+
+
 def approaching_sign(path: Path, directory: Path) -> None:
     """One traffic sign as a car comes nearer: class, confidence and selected scale.
 
@@ -212,6 +248,7 @@ def _framed(kernel: np.ndarray, size: int) -> np.ndarray:
 
 
 FIGURES: dict[str, Callable[[Path], None]] = {
+    "headline.png": headline,
     "figure_1_support_regions.png": support_regions,
     "figure_2_commuting_diagram.png": feature_maps,
     "figure_3_kernels.png": kernels,
