@@ -90,10 +90,11 @@ def parser() -> argparse.ArgumentParser:
 def answer(detector: "Detector", drawing: str | None, factor: float, confidence: float) -> Answer:
     """What is found in a drawing, a PNG in a data URL, at `factor` times its size."""
     from gdn_keras import detection
-    from gdn_keras.detection.files import read_pixels
+    from gdn_keras.serving import read_picture
 
     try:
-        pixels = read_pixels(io.BytesIO(base64.b64decode((drawing or "").partition(",")[2])), 1)
+        content = base64.b64decode((drawing or "").partition(",")[2])
+        pixels = read_picture(io.BytesIO(content), channels=1, backdrop=0)
     except (ValueError, OSError):
         return Answer(
             None, None, "", "This picture cannot be read." if drawing else "Draw a digit."

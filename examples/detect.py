@@ -49,10 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parses, detects and prints: 0, or 1 where a file could not be used, 2 for a mistake."""
     options = parser().parse_args(arguments)
     from gdn_keras.detection import draw_boxes
-    from gdn_keras.detection.files import as_records, load_detector, one_line, read_picture
+    from gdn_keras.serving.loading import DETECTIONS, as_records, load_predictor, one_line
 
     try:
-        detector = load_detector(options.model)
+        detector = load_predictor(options.model)
+        if detector.kind != DETECTIONS:
+            raise OSError(f"{options.model} is a classifier: see examples/predict.py")
         if options.output:
             options.output.mkdir(parents=True, exist_ok=True)
     except (OSError, ImportError) as error:
@@ -66,8 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = 0
     for name, path in zip(names, options.images, strict=True):
         try:
-            picture = read_picture(path, detector.channels)
-            found = detector.detect(picture[None])
+            picture = detector.read(path)
+            found = detector.predict(picture[None])
             [detections] = as_records(found)
             if not options.json:
                 drawn = draw_boxes(picture, {key: values[0] for key, values in found.items()})

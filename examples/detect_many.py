@@ -1,22 +1,23 @@
-"""Finds objects in more pictures than one machine takes, on Apache Beam.
+"""Finds objects, or classes, in more pictures than one machine takes, on Apache Beam.
 
     python examples/detect_many.py 'pictures/*.png' --model runs/detector/model.keras --output found
 
 Writes found/detections-*.jsonl, a line a picture as `examples/detect.py --json` prints it, and
-found/errors-*.jsonl for pictures that cannot be used. Two processes on this machine by default;
-further options are Beam's own, for Spark, Flink or a cloud runner:
+found/errors-*.jsonl for pictures that cannot be used. With a classifier, found/classes-*.jsonl
+holds lines as `examples/predict.py --json` prints them. The model is a .keras file or the folder of
+a SavedModel. Two processes on this machine by default; further options are Beam's own, for Spark,
+Flink or a cloud runner, whose workers must find the model at the path given:
 
-    python examples/detect_many.py 'gs://bucket/*.jpg' --model gs://… --output gs://… \
+    python examples/detect_many.py 'gs://bucket/*.jpg' --model /models/signs --output gs://… \
         --runner=DataflowRunner --project=… --region=…
 
-It needs `pip install gdn_keras[beam,detection]`. A folder that holds detections is left alone.
+It needs `pip install gdn_keras[beam,detection]`. A folder that holds results is left alone.
 """
 
 import argparse
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -31,11 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", required=True, metavar="FOLDER")
     options, beam_options = parser.parse_known_args(arguments)
     try:
-        from gdn_keras.detection.beam import DETECTIONS, detect_many
+        from gdn_keras.serving.beam import predict_many
 
-        if any(Path(options.output).glob(f"{DETECTIONS}-*")):
-            raise OSError(f"{options.output} holds detections; give another folder with --output")
-        detect_many(options.pattern, options.model, options.output, beam_options)
+        predict_many(options.pattern, options.model, options.output, beam_options)
     except (OSError, ValueError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -11,7 +11,10 @@ their pixels: they are placed in the network's frame and continued beyond their 
 only if they are larger than it. `size` is the object's in the file, in units of the finest scale
 channel, or of the training size if the network was exported with that. It takes about ten seconds,
 most of them for TensorFlow to start, and a few milliseconds for each further file. A file that
-cannot be used gets a line that says why, the others go on, and the exit code is 1.
+cannot be used gets a line that says why, the others go on, and the exit code is 1. With `--json`,
+one line a file instead, with the likeliest classes:
+
+    {"file": "street.png", "classes": [{"label": "stop", "confidence": 0.9998}, ...]}
 
     python examples/predict.py saved_models/default_size2/saved_model digit.png --object
 
@@ -26,6 +29,7 @@ one from elsewhere only the network is taken, and only if it is made of arithmet
 
 import argparse
 import contextlib
+import json
 import os
 import sys
 import warnings
@@ -40,6 +44,8 @@ from PIL import Image, ImageOps
 
 Image.MAX_IMAGE_PIXELS = 50_000_000
 BATCH = 50
+# How many classes a line of JSON holds.
+BEST = 5
 # Share of the frame that a digit may fill: the data set's largest training size fills as much.
 FILL = 80 / 112
 # Least contrast of a digit to its background, in grey values of 255.
@@ -159,6 +165,9 @@ def load_endpoint(path: Path) -> tuple[Callable[[np.ndarray], dict], tuple[int, 
             fail(f"{path} has no endpoint serve_uint8: export a network with its preprocessing")
         signature = meta.signature_def["serve_uint8"]
         outputs = {key: tensor.name for key, tensor in signature.outputs.items()}
+        if "class_names" in meta.signature_def:
+            names = meta.signature_def["class_names"].outputs["class_names"]
+            outputs["class_names"] = names.name
         foreign = operations_of(meta.graph_def, outputs.values()) - set(OPERATIONS.split())
         if foreign:
             fail(f"{path} is refused, as it does more than arithmetic: {one_line(sorted(foreign))}")
@@ -202,7 +211,7 @@ def predict(
     paths: list[Path],
     one_object: bool = False,
 ) -> list[tuple | str]:
-    """Class, confidence and size of each file, or what is wrong with it."""
+    """Classes, best first, confidences and size of each file, or what is wrong with it."""
     results, images, shrinks = [], [], []
     for path in paths:
         try:
@@ -221,9 +230,12 @@ def predict(
     if images:
         outputs = endpoint(np.stack(images))
         probabilities, sizes = (outputs[k] for k in ("probabilities", "relative_size"))
-        names = outputs.get("class_name", probabilities.argmax(1).astype("S"))
-        names = [one_line(name.decode(errors="replace")) for name in names]
-        rows = iter(zip(names, probabilities.max(1), sizes * shrinks, strict=True))
+        names = outputs.get("class_names", np.arange(probabilities.shape[1]).astype("S"))
+        names = np.array([one_line(name.decode(errors="replace")) for name in names])
+        # By logits: several probabilities may be rounded to one.
+        best = np.argsort(-outputs["logits"], axis=1, kind="stable")[:, :BEST]
+        confidences = np.take_along_axis(probabilities, best, axis=1)
+        rows = iter(zip(names[best], confidences, sizes * shrinks, strict=True))
         results = [next(rows) if result is None else result for result in results]
     return results
 
@@ -234,12 +246,38 @@ def one_line(message: object) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)[:200]
 
 
+def as_table(files: list[str], results: list[tuple | str]) -> Iterator[str]:
+    """The likeliest class of each file."""
+    width = max(4, *map(len, files))
+    wide = max([5, *(len(result[0][0]) for result in results if not isinstance(result, str))])
+    yield f"{'file':{width}}  {'class':>{wide}}  confidence    size"
+    for file, result in zip(files, results, strict=True):
+        if isinstance(result, str):
+            yield f"{file:{width}}  cannot be used: {result}"
+        else:
+            names, confidences, size = result
+            yield f"{file:{width}}  {names[0]:>{wide}}  {confidences[0]:10.1%}  {size:6.2f}"
+
+
+def as_json(files: list[str], results: list[tuple | str]) -> Iterator[str]:
+    """The likeliest classes of each file."""
+    for file, result in zip(files, results, strict=True):
+        if isinstance(result, str):
+            record = {"file": file, "error": result}
+        else:
+            pairs = zip(*result[:2], strict=True)
+            classes = [{"label": str(n), "confidence": round(float(c), 4)} for n, c in pairs]
+            record = {"file": file, "classes": classes}
+        yield json.dumps(record)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("saved_model", type=Path, help="folder written by export_saved_model")
     parser.add_argument("images", type=Path, nargs="+", help="PNG or JPEG files")
     text = "one object on an even background, such as a digit: centre it, light on dark"
     parser.add_argument("--object", action="store_true", help=text)
+    parser.add_argument("--json", action="store_true", help="one line of JSON a file")
     options = parser.parse_args()
     endpoint, frame, channels = load_endpoint(options.saved_model)
     files = [one_line(path) for path in options.images]
@@ -247,15 +285,7 @@ def main() -> int:
     for start in range(0, len(files), BATCH):
         paths = options.images[start : start + BATCH]
         results += predict(endpoint, frame, channels, paths, options.object)
-    width = max(4, *map(len, files))
-    wide = max([5, *(len(result[0]) for result in results if not isinstance(result, str))])
-    print(f"{'file':{width}}  {'class':>{wide}}  confidence    size")
-    for file, result in zip(files, results, strict=True):
-        if isinstance(result, str):
-            print(f"{file:{width}}  cannot be used: {result}")
-        else:
-            name, confidence, size = result
-            print(f"{file:{width}}  {name:>{wide}}  {confidence:10.1%}  {size:6.2f}")
+    print(*(as_json if options.json else as_table)(files, results), sep="\n")
     return 1 if any(isinstance(result, str) for result in results) else 0
 
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from gdn_keras.detection import Detector, SoftThreshold, export_detector
-from gdn_keras.detection.files import load_detector, read_picture
+from gdn_keras.serving import load_predictor, read_scene
 from tests.detection.networks import tiny_network
 
 FILE = Path(__file__).parents[2] / "examples" / "detect.py"
@@ -105,11 +105,11 @@ def test_pictures_are_light_on_dark(tmp_path):
     pixels = np.full((20, 30), 250, "uint8")
     pixels[5:9, 6:20] = 0
     Image.fromarray(pixels).save(tmp_path / "paper.png")
-    grey = read_picture(tmp_path / "paper.png", 1)
+    grey = read_scene(tmp_path / "paper.png", 1)
     assert grey.shape == (20, 30, 1) and grey[0, 0, 0] == 5 and grey[6, 7, 0] == 255
-    assert read_picture(tmp_path / "paper.png", 3).shape == (20, 30, 3)
+    assert read_scene(tmp_path / "paper.png", 3).shape == (20, 30, 3)
 
 
 def test_loading_names_what_is_missing(tmp_path):
     with pytest.raises(OSError, match="does not exist"):
-        load_detector(tmp_path / "absent")
+        load_predictor(tmp_path / "absent")

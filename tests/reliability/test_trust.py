@@ -226,7 +226,8 @@ def predict():
 
 def _answer(images):
     count = len(images)
-    return {"probabilities": np.ones((count, 10)), "relative_size": np.ones(count)}
+    scores = np.ones((count, 10))
+    return {"logits": scores, "probabilities": scores, "relative_size": np.ones(count)}
 
 
 def _encoded(kind):
