@@ -5,18 +5,20 @@
 Scenes of digits of three sizes go through `examples/detect.py --json` and through
 `examples/detect_many.py`. All records are compared; the exit code is 1 unless each picture has one
 record, the same in both but for rounding. Times are of whole commands, with the start of
-TensorFlow: once in detect.py, once in detect_many.py and once in each of its processes. It needs
+TensorFlow: once in detect.py, once in detect_many.py and once in each of its processes. On a
+machine with other work, compare the seconds of CPU, which are of all processes together. It needs
 `pip install gdn_keras[beam,detection]`.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -42,21 +44,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         files = make_pictures(Path(folder), options.pictures, options.corrupt)
-        start = time.perf_counter()
-        one_by_one = run_detect(options.model, files)
-        middle = time.perf_counter()
-        many = run_detect_many(options.model, Path(folder))
-        end = time.perf_counter()
-    seconds = {"detect.py": middle - start, "detect_many.py": end - middle}
-    print("| | pictures | errors | seconds | pictures/s |\n|---|---|---|---|---|")
-    for records, (name, taken) in zip((one_by_one, many), seconds.items(), strict=True):
-        errors = sum("error" in record for record in records)
-        rate = len(records) / taken
-        print(f"| {name} | {len(records)} | {errors} | {taken:.1f} | {rate:.2f} |")
+        print("| | pictures | errors | seconds | of CPU | pictures/s |\n|---|---|---|---|---|---|")
+        one_by_one = timed("detect.py", lambda: run_detect(options.model, files))
+        many = timed("detect_many.py", lambda: run_detect_many(options.model, Path(folder)))
     faults = compare(one_by_one, many)
     print("\n" + ", ".join(f"{name}: {count}" for name, count in faults.items()))
     corrupt = sum("error" in record for record in many)
     return int(any(faults.values()) or corrupt != options.corrupt)
+
+
+def timed(name: str, run: Callable[[], list[dict]]) -> list[dict]:
+    """The records of a command, and a line of the table."""
+    start, before = time.perf_counter(), os.times()
+    records = run()
+    seconds, after = time.perf_counter() - start, os.times()
+    cpu = sum(after[2:4]) - sum(before[2:4])
+    errors = sum("error" in record for record in records)
+    rate = len(records) / seconds
+    row = f"| {name} | {len(records)} | {errors} | {seconds:.1f} | {cpu:.1f} | {rate:.2f} |"
+    print(row, flush=True)
+    return records
 
 
 def make_pictures(folder: Path, count: int, corrupt: int) -> list[Path]:
