@@ -145,7 +145,7 @@ def headline(path: Path) -> None:
     found = {
         name: values[0] for name, values in detector.predict(scene.image[None], verbose=0).items()
     }
-    contestants = {"trained at one size": SHIPPED, "plain CNN, the same training": PLAIN}
+    contestants = {"gdn_keras": SHIPPED, "plain CNN, trained on the same scenes": PLAIN}
     with figure_file(path, 1, 2, (9.6, 4.0)) as (figure, axes):
         picture, curves = axes[0]
         grid = picture.get_gridspec()
@@ -157,14 +157,14 @@ def headline(path: Path) -> None:
             sizes = [row["size"] for row in rows]
             curves.plot(sizes, [row["ap50"] for row in rows], "o-", markersize=4, label=label)
         curves.axvline(1, color="0.5", linestyle="--", linewidth=1)
-        curves.text(1.06, 0.03, "training", color="0.4", fontsize=9)
+        curves.text(1.1, 0.8, "training size", color="0.4", fontsize=9)
         curves.set_xscale("log", base=2)
         curves.set_xticks(sizes, [f"{20 * size:.0f}" for size in sizes])
         curves.minorticks_off()
         curves.set(
             xlabel="height of the digits, pixels", ylabel="average precision", ylim=(0, 1.03)
         )
-        curves.legend(frameon=False, loc="center right")
+        curves.legend(frameon=False, loc="center right", fontsize=8)
         figure.tight_layout()
 
 

@@ -23,6 +23,7 @@ def decode_points(
     confidence_threshold: float,
     iou_threshold: float,
     max_detections: int,
+    part_threshold: float = 1.0,
 ) -> dict[str, Any]:
     """Reads objects off the scores at a detector's points.
 
@@ -40,7 +41,8 @@ def decode_points(
             numbers for each point's box as in `box_targets`.
         grids: Of the channels, in the order of the points.
         shape: Height and width of the images, integers or tensors.
-        num_classes, extent, confidence_threshold, iou_threshold, max_detections: as in `Detector`.
+        num_classes, extent, confidence_threshold, iou_threshold, max_detections, part_threshold:
+            as in `Detector`.
 
     Returns:
         Dictionary of "boxes" `[batch, max_detections, 4]` (x1, y1, x2, y2), cut off at the image's
@@ -66,7 +68,7 @@ def decode_points(
     }
     valid = valid & is_maximum & (found["confidence"] >= confidence_threshold)
     score = ops.where(valid, peak.score, -float("inf"))
-    return _best(found, score, iou_threshold, max_detections)
+    return _best(found, score, (iou_threshold, part_threshold), max_detections)
 
 
 class _Table(NamedTuple):
@@ -212,11 +214,13 @@ def _regressed(peak: _Peak, features: Any, index: Any, table: _Table) -> _Peak:
     )
 
 
-def _best(found: dict[str, Any], score: Any, iou_threshold: float, count: int) -> dict[str, Any]:
+def _best(
+    found: dict[str, Any], score: Any, thresholds: tuple[float, float], count: int
+) -> dict[str, Any]:
     """Those of the highest, finite scores that do not overlap, padded to `count`."""
     score, order = ops.top_k(score, score.shape[1])
     found = {name: _at_points(values, order) for name, values in found.items()}
-    kept = non_maximum_suppression(found["boxes"], score > -float("inf"), iou_threshold)
+    kept = non_maximum_suppression(found["boxes"], score > -float("inf"), *thresholds)
     score, order = ops.top_k(ops.where(kept, score, -float("inf")), count)
     is_found = score > -float("inf")
     best = {"num_detections": ops.sum(ops.cast(is_found, "int32"), axis=1)}

@@ -64,6 +64,9 @@ class Detector(keras.Model):
             `keras.utils.bounding_boxes`.
         confidence_threshold: Least confidence of a detection.
         iou_threshold: Greatest overlap, intersection over union, of two detections.
+        part_threshold: Greatest share of a detection that lies in one of higher confidence. Below 1
+            where objects do not stand in front of one another: what is found inside of an object
+            then is a part of it.
         max_detections: Greatest number of detections in an image.
         class_names: Names of the classes, which travel with the model; their numbers by default.
         **kwargs: Passed to `keras.Model`.
@@ -86,6 +89,7 @@ class Detector(keras.Model):
         bounding_box_format: str = "xyxy",
         confidence_threshold: float = 0.3,
         iou_threshold: float = 0.4,
+        part_threshold: float = 1.0,
         max_detections: int = 100,
         class_names: Sequence[str] | None = None,
         **kwargs: Any,
@@ -102,6 +106,7 @@ class Detector(keras.Model):
         )
         self.confidence_threshold = _check_share("confidence_threshold", confidence_threshold)
         self.iou_threshold = _check_share("iou_threshold", iou_threshold)
+        self.part_threshold = _check_share("part_threshold", part_threshold)
         self.max_detections = check_integer("max_detections", max_detections)
         self.class_names = _check_names(class_names, self.num_classes)
         self._channels = _layer_with_grids(network)
@@ -198,6 +203,7 @@ class Detector(keras.Model):
             extent=self.extent,
             confidence_threshold=self.confidence_threshold,
             iou_threshold=self.iou_threshold,
+            part_threshold=self.part_threshold,
             max_detections=self.max_detections,
         )
         boxes = _converted(found["boxes"], "xyxy", self.bounding_box_format, shape)
@@ -232,6 +238,7 @@ class Detector(keras.Model):
             "bounding_box_format": self.bounding_box_format,
             "confidence_threshold": self.confidence_threshold,
             "iou_threshold": self.iou_threshold,
+            "part_threshold": self.part_threshold,
             "max_detections": self.max_detections,
             "class_names": self.class_names,
         }

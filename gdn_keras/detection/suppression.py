@@ -5,17 +5,23 @@ from typing import Any
 from keras import ops
 
 
-def pairwise_iou(boxes: Any) -> Any:
-    """Intersection over union of all pairs, `[batch, n, n]`, of boxes (x1, y1, x2, y2)."""
+def pairwise_overlaps(boxes: Any) -> tuple[Any, Any]:
+    """How boxes (x1, y1, x2, y2) overlap, `[batch, n, n]` each.
+
+    Returns:
+        Intersection over union of all pairs, and the share of the second box in the first.
+    """
     low = ops.maximum(boxes[:, :, None, :2], boxes[:, None, :, :2])
     high = ops.minimum(boxes[:, :, None, 2:], boxes[:, None, :, 2:])
     shared = ops.prod(ops.maximum(high - low, 0), axis=-1)
     area = ops.prod(ops.maximum(boxes[..., 2:] - boxes[..., :2], 0), axis=-1)
     union = area[:, :, None] + area[:, None] - shared
-    return shared / ops.maximum(union, 1e-9)
+    return shared / ops.maximum(union, 1e-9), shared / ops.maximum(area[:, None], 1e-9)
 
 
-def non_maximum_suppression(boxes: Any, valid: Any, iou_threshold: float) -> Any:
+def non_maximum_suppression(
+    boxes: Any, valid: Any, iou_threshold: float, part_threshold: float = 1.0
+) -> Any:
     """Which boxes remain when each, best first, removes those that overlap it too much.
 
     The greedy result is the only solution of: a box remains if no better box that remains overlaps
@@ -26,13 +32,17 @@ def non_maximum_suppression(boxes: Any, valid: Any, iou_threshold: float) -> Any
         boxes: `[batch, n, 4]`, (x1, y1, x2, y2), best first.
         valid: Booleans `[batch, n]`; the others are neither kept nor remove any.
         iou_threshold: Greatest intersection over union of two boxes that both remain.
+        part_threshold: Greatest share of a box in a better one that both remain.
 
     Returns:
         Booleans `[batch, n]`.
     """
     order = ops.arange(ops.shape(boxes)[1])
     better = order[:, None] < order
-    removes = ops.logical_and(pairwise_iou(boxes) > iou_threshold, better)
+    union, share = pairwise_overlaps(boxes)
+    # A box inside of another is all in it, up to rounding.
+    too_much = ops.logical_or(union > iou_threshold, share > part_threshold + 1e-5)
+    removes = ops.logical_and(too_much, better)
 
     def settle(kept: Any, _: Any) -> tuple[Any, Any]:
         removed = ops.any(ops.logical_and(kept[:, :, None], removes), axis=1)

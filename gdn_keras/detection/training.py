@@ -23,6 +23,7 @@ from gdn_keras.training.optimizers import on_one_device
 from gdn_keras.training.run_folder import LAST, MODEL, is_whole, read_epochs, save_model
 
 CLASSES = 10
+_PART_THRESHOLD = 0.7
 
 # From settings and the sigma_0 of scale channels to a network with points.
 NetworkBuilder = Callable[[DetectorSettings, tuple[float, ...]], keras.Model]
@@ -83,7 +84,10 @@ def train_detector(
 
 
 def _detector(network: keras.Model) -> Detector:
-    return Detector(network, num_classes=CLASSES, preprocessor=SoftThreshold())
+    # Digits do not overlap, but parts of large ones look like small ones.
+    return Detector(
+        network, num_classes=CLASSES, preprocessor=SoftThreshold(), part_threshold=_PART_THRESHOLD
+    )
 
 
 def _compile(detector: Detector, settings: DetectorSettings) -> None:

@@ -12,11 +12,21 @@ def iou(a, b):
     return shared / max(area - shared, 1e-9)
 
 
-def suppress(boxes, valid, threshold):
+def share(a, b):
+    """Of the area of `a`, that in `b`."""
+    sides = [max(0, min(a[k + 2], b[k + 2]) - max(a[k], b[k])) for k in range(2)]
+    return sides[0] * sides[1] / ((a[2] - a[0]) * (a[3] - a[1]))
+
+
+def suppress(boxes, valid, threshold, part_threshold=1.0):
     """Greedy, best first."""
     kept = []
     for k in range(len(boxes)):
-        if valid[k] and all(iou(boxes[k], boxes[j]) <= threshold for j in kept):
+        if valid[k] and all(
+            iou(boxes[k], boxes[j]) <= threshold
+            and share(boxes[k], boxes[j]) <= part_threshold + 1e-5
+            for j in kept
+        ):
             kept.append(k)
     return kept
 

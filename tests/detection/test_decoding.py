@@ -108,15 +108,19 @@ def test_decoding_is_that_of_the_loops(seed, shape):
 
 
 @settings(max_examples=25)
-@given(seed=st.integers(0, 2**31), threshold=st.sampled_from([0.0, 0.3, 0.7, 1.0]))
-def test_suppression_is_greedy(seed, threshold):
+@given(
+    seed=st.integers(0, 2**31),
+    threshold=st.sampled_from([0.0, 0.3, 0.7, 1.0]),
+    part=st.sampled_from([0.2, 0.7, 1.0]),
+)
+def test_suppression_is_greedy(seed, threshold, part):
     rng = np.random.default_rng(seed)
     low = rng.uniform(0, 30, (2, 40, 2))
     boxes = np.concatenate([low, low + rng.uniform(5, 25, (2, 40, 2))], axis=2).astype("float32")
     valid = rng.random((2, 40)) < 0.8
-    kept = non_maximum_suppression(*map(ops.convert_to_tensor, (boxes, valid)), threshold)
+    kept = non_maximum_suppression(*map(ops.convert_to_tensor, (boxes, valid)), threshold, part)
     for k in range(2):
-        expected = oracle.suppress(boxes[k], valid[k], threshold)
+        expected = oracle.suppress(boxes[k], valid[k], threshold, part)
         assert np.flatnonzero(ops.convert_to_numpy(kept)[k]).tolist() == expected
 
 
