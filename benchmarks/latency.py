@@ -62,7 +62,9 @@ def litert_runner(path: Path, threads: int) -> Callable[[np.ndarray], np.ndarray
     try:
         from ai_edge_litert.interpreter import Interpreter
     except ImportError:
-        from tensorflow.lite import Interpreter
+        import tensorflow as tf
+
+        Interpreter = tf.lite.Interpreter
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # TensorFlow's own says that it will move to ai_edge_litert
         runner = Interpreter(os.fspath(path), num_threads=threads).get_signature_runner()

@@ -259,7 +259,7 @@ def _alive() -> dict[str, int]:
     from gdn_keras.scale_space.plans import smoothing_operator
 
     return {
-        "layers": sum(isinstance(o, keras.layers.Layer) for o in gc.get_objects()),
+        "layers": sum(issubclass(type(o), keras.layers.Layer) for o in gc.get_objects()),
         "operators": sum(c.cache_info().currsize for c in (smoothing_operator, same_grid_matrices)),
     }
 

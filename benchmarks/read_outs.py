@@ -69,7 +69,7 @@ def make_network(way: str, shape: tuple[int, int, int], channels: int) -> Any:
         from detectors.networks import PyramidPoints
 
         images = keras.Input(shape)
-        return keras.Model(images, PyramidPoints(WIDTHS, CLASSES, tuple(scales))(images))
+        return keras.Model(images, PyramidPoints(WIDTHS, CLASSES, CLASSES, tuple(scales))(images))
     if way == "points, whole":
         plans._SMALL = 10**9
     output = {"map, then max": "map", "points, whole": "points"}.get(way, way)

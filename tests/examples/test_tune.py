@@ -137,7 +137,7 @@ def test_failing_trials_end_with_one_line(tune, tmp_path, monkeypatch, capsys, e
         ("--digits 9999", "between 1 and 3600"),
         ("--trials 0", "trials=0"),
         ("--max-parameters 100", "the smallest possible cost is 134 parameters"),
-        ("--max-multiply-adds 1e3", "134 parameters, and 4"),
+        ("--max-multiply-adds 1e3", "134 parameters, and 2"),
         ("--mnist-dir nowhere", "nowhere"),
         ("--scales 2 1 3", "LOW HIGH N"),
     ],
