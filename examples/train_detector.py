@@ -10,6 +10,7 @@ for examples/detect.py. It needs `pip install gdn_keras[detection,plots]`.
 
 More of them, each after `python examples/train_detector.py`:
 
+    --mnist-dir MNIST --output runs/mnist               all of MNIST, as the shipped detectors
     --background clutter --output runs/clutter          on gradients, noise, textures, fragments
     --train-size 2 --train-frame 192 --output runs/size2   another training size
 """

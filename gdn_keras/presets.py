@@ -63,6 +63,10 @@ PRESETS = {
         "description": "Finds digits of any size in grey pictures, trained on size 1 only.",
         "weights": "digit_detector",
     },
+    "digit_detector_clutter": {
+        "description": "The same on backgrounds of gradients, stripes, textures and noise.",
+        "weights": "digit_detector_clutter",
+    },
     "large_size2": {
         "description": "`large`, ten scale channels, trained on digits of size 2 only.",
         "parameters": {**_LARGE, "scales": _WIDE_SCALES, "cone": 1.6},
