@@ -29,10 +29,10 @@ def suggest_scales(
 
     Example:
 
-    >>> [round(scale, 2) for scale in suggest_scales(40)]
-    [1.41, 2.0, 2.83]
-    >>> [round(scale, 2) for scale in suggest_scales([28, 112])]
-    [1.0, 1.41, 2.0, 2.83, 4.0, 5.66, 8.0]
+    >>> tuple(round(scale, 2) for scale in suggest_scales(40))
+    (1.41, 2.0, 2.83)
+    >>> tuple(round(scale, 2) for scale in suggest_scales([28, 112]))
+    (1.0, 1.41, 2.0, 2.83, 4.0, 5.66, 8.0)
 
     Args:
         heights: Height of the objects in pixels, or several, of which the least and the largest

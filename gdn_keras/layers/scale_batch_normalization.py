@@ -29,8 +29,8 @@ class ScaleBatchNormalization(keras.layers.Layer):
 
     >>> layer = gdn_keras.layers.ScaleBatchNormalization()
     >>> fine, coarse = np.random.rand(4, 31, 31, 8), np.random.rand(4, 15, 15, 8)
-    >>> [y.shape for y in layer([fine, coarse], training=True)]
-    [(4, 31, 31, 8), (4, 15, 15, 8)]
+    >>> tuple(y.shape for y in layer([fine, coarse], training=True))
+    ((4, 31, 31, 8), (4, 15, 15, 8))
 
     Args:
         momentum: Share of the old value in the moving averages.
