@@ -8,7 +8,7 @@
 The network was trained on digits of one size only. The page shows what it finds, with sizes, and
 the heat of each scale channel. A slider rescales the picture: the same digits are found, their size
 changes in proportion, and the maxima move to other channels. Strokes may be light on dark or dark
-on light. An answer takes about a second, the start about twenty.
+on light.
 """
 
 import argparse
