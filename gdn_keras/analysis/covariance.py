@@ -70,7 +70,8 @@ def covariance_error(
         factor: S. It must be a ratio of two of the network's scales.
         images: [n, height, width, channels] of the model's shape; they are rescaled by cubic
             splines. By default, analytic images of Gaussian blobs, in proportion to each
-            channel's scale, so that rescaling them brings no error of its own.
+            channel's scale, so that rescaling them brings no error of its own. They are no
+            pixels, and enter after the layers that prepare pixels.
     """
     channels = scale_channels_of(model)
     pairs = _matching_pairs(channels.scales, factor)
@@ -81,7 +82,8 @@ def covariance_error(
 
     originals = np.concatenate([originals, np.zeros_like(originals[:1])])
     errors = []
-    layers = zip(_centers(model, originals), _centers(model, rescaled), strict=True)
+    pixels = images is not None
+    layers = zip(*(_centers(model, batch, pixels) for batch in (originals, rescaled)), strict=True)
     for k, ((*values, empty), after) in enumerate(layers):
         before = np.stack(values)
         matching = [
@@ -97,14 +99,17 @@ def covariance_error(
     return CovarianceErrors(factor, scales, np.array(errors))
 
 
-def _centers(model: keras.Model, images: np.ndarray) -> list[np.ndarray]:
-    """What each layer of the network holds at the centre, [n, scales, features]."""
+def _centers(model: keras.Model, images: np.ndarray, pixels: bool) -> list[np.ndarray]:
+    """What each layer of the network holds at the centre, [n, scales, features].
+
+    Pixels go through the layers before the scale channels.
+    """
     channels = scale_channels_of(model)
-    front = keras.Model(model.input, channels.input)
+    front = keras.Model(model.input, channels.input).layers[1:] if pixels else []
     found: list[list[np.ndarray]] = []
     for start in range(0, len(images), _BATCH):
         inputs = images[start : start + _BATCH]
-        for layer in front.layers[1:]:
+        for layer in front:
             inputs = layer(inputs)
         values = channels.layer_centers(keras.ops.convert_to_tensor(inputs))
         found.append([keras.ops.convert_to_numpy(value) for value in values])

@@ -144,3 +144,8 @@ def test_bad_input():
         covariance_error(model, 3.0)
     with pytest.raises(ValueError, match="`images` must have shape"):
         covariance_error(model, 2.0, np.zeros((1, 5, 5, 1)))
+
+
+def test_shipped_classifiers_are_measured_after_their_preprocessing():
+    model = models.from_preset("default_size2")
+    assert covariance_error(model).output[1:-2].max() < 0.01
