@@ -145,6 +145,12 @@ class Detector(keras.Model):
             check_boxes(boxes[labels >= 0], labels[labels >= 0], shape, self.num_classes)
         return super().fit(x, y, **kwargs)
 
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
+        """As for any Keras model, which cannot say what it finds in no image at all."""
+        if isinstance(x, np.ndarray) and not len(x):
+            raise ValueError(f"There must be at least one image. Received: shape {x.shape}")
+        return super().predict(x, *args, **kwargs)
+
     def compute_loss(
         self,
         x: Any = None,

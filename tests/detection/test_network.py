@@ -71,3 +71,8 @@ def test_other_scales_share_the_weights(tmp_path):
 def test_boxes_are_for_points_only():
     with pytest.raises(ValueError, match="`boxes` are for output='points'"):
         gaussian_derivative_network(boxes=True)
+
+
+def test_no_image_at_all_is_named():
+    with pytest.raises(ValueError, match="at least one image"):
+        make_detector().predict(np.zeros((0, 40, 40, 1), "uint8"))
