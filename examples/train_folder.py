@@ -74,7 +74,8 @@ def runs_of(options: argparse.Namespace) -> dict[str, tuple[Recipe, ImageData]]:
         if options.augment is not False:
             changes["augment"] = (float(np.median(heights)), float(frame))
     elif options.augment:
-        changes["augment"] = (float(max(data.train.images.shape[1:3])),) * 2
+        frame = float(max(data.train.images.shape[1:3]))
+        changes["augment"] = (data.extent or frame, frame)
     return {"": (recipe_of(options, **changes), data)}
 
 

@@ -33,8 +33,8 @@ def random_affine(
 
     Returns:
         Function `(images, seed) -> images` on float batches `[n, h, w, channels]`; `seed` is a
-        pair of integers, and equal seeds give equal results. What enters from beyond the frame
-        has the value of the image's first pixel.
+        pair of integers, and equal seeds give equal results. Beyond its frame, an image goes on
+        as its edge.
     """
     import tensorflow as tf
 
@@ -57,16 +57,15 @@ def random_affine(
             *(sin, b, cy + dy - sin * cx - b * cy),
             *(zero, zero),
         ]
-        background = images[:, :1, :1, :]
         moved = tf.raw_ops.ImageProjectiveTransformV3(
-            images=images - background,
+            images=images,
             transforms=tf.stack(transforms, axis=1),
             output_shape=tf.shape(images)[1:3],
             interpolation="BILINEAR",
-            fill_mode="CONSTANT",
+            fill_mode="NEAREST",
             fill_value=0.0,
         )
-        return tf.ensure_shape(moved, images.shape) + background
+        return tf.ensure_shape(moved, images.shape)
 
     return apply
 

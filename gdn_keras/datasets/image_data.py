@@ -63,6 +63,7 @@ class ImageData:
             the same.
         size_name: What a size is, as it should stand below an axis.
         train_sizes: Sizes of the objects in `train`, in units of `test_sizes`; empty if unknown.
+        extent: About how many pixels an object in `train` is wide; `None` if it fills the frame.
 
     Raises:
         ValueError: If labels and class names do not fit together.
@@ -77,6 +78,7 @@ class ImageData:
     preprocessing: "keras.Layer | None" = None
     size_name: str = "size"
     train_sizes: tuple[float, ...] = ()
+    extent: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "test_sizes", tuple(float(size) for size in self.test_sizes))

@@ -115,3 +115,11 @@ def test_images_of_unknown_size_are_refused(change):
     spec = tf.TensorSpec([None, None, 8, 1], "float32")
     with pytest.raises(ValueError, match=r"known height and width. Received: .*None, 8, 1"):
         tf.function(change).get_concrete_function(spec, tf.TensorSpec([2], "int32"))
+
+
+def test_images_go_on_as_their_edges_do():
+    columns = np.linspace(0, 1, SIDE, dtype="float32")
+    images = np.broadcast_to(columns[:, None], (4, SIDE, SIDE, 1))
+    moved = random_affine(size=8, rotation=0.0, shear=0.0)(images, [0, 1]).numpy()
+    beyond = np.abs(np.diff(moved, axis=2)).max()
+    assert beyond < 2 / SIDE  # a constant in place of the edge would be a jump

@@ -143,6 +143,7 @@ def gtsrb(
         preprocessing=PixelScaling(),
         size_name="side of the sign, pixels",
         train_sizes=tuple(size for size in sizes if low <= size < high),
+        extent=math.sqrt(low * high),
     )
 
 
