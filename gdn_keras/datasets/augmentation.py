@@ -115,6 +115,30 @@ def random_frame(size: float, frames: tuple[float, float] = FRAMES, share: float
     return apply
 
 
+def random_contrast(limit: float) -> Callable:
+    """More or less contrast for `training_pipeline`: photographs are taken in sun and in rain.
+
+    Args:
+        limit: Largest factor, at least 1; the smallest is one over it. Each image's factor is
+            between them, evenly on a logarithmic scale, and leaves its mean as it is.
+
+    Returns:
+        Function `(images, seed) -> images`, as from `random_affine`.
+    """
+    import tensorflow as tf
+
+    if check_positive("limit", limit) < 1:
+        raise ValueError(f"`limit` must be at least 1. Received: limit={limit!r}")
+
+    def apply(images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
+        shape = tf.stack([tf.shape(images)[0], 1, 1, 1])
+        factor = tf.exp(math.log(limit) * tf.random.stateless_uniform(shape, seed, -1.0, 1.0))
+        mean = tf.reduce_mean(images, axis=(1, 2, 3), keepdims=True)
+        return mean + factor * (images - mean)
+
+    return apply
+
+
 def _known_size(images: Any) -> tuple[int, int]:
     """Height and width of a batch."""
     height, width = images.shape[1:3]

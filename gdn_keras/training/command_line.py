@@ -99,6 +99,8 @@ def _training_flags(parser: argparse.ArgumentParser, epochs: int) -> None:
         action=argparse.BooleanOptionalAction,
         help="rotate, shear and shift training images a little, sizes kept",
     )
+    text = "change the contrast of training images at random, by up to this factor"
+    flag("--contrast", type=float, default=1.0, metavar="FACTOR", help=text)
     flag("--batch-size", type=int, default=50, metavar="N", help="(default: 50)")
     flag(
         "--learning-rate",
@@ -146,6 +148,7 @@ def recipe_of(options: argparse.Namespace, **changes: Any) -> Recipe:
         "cone": options.cone,
         "output": options.read_out,
         "zero_order": options.zero_order,
+        "contrast": options.contrast,
         "epochs": options.epochs,
         "batch_size": options.batch_size,
         "learning_rate": first,

@@ -5,6 +5,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import keras
 
@@ -12,6 +13,7 @@ from gdn_keras.datasets import (
     ImageData,
     evaluation_pipeline,
     random_affine,
+    random_contrast,
     random_frame,
     steps_per_epoch,
     training_pipeline,
@@ -77,13 +79,23 @@ def build_network(recipe: Recipe, data: ImageData) -> keras.Model:
 
 def augmentation(recipe: Recipe, frame: int) -> Callable | None:
     """What is done to each batch of training images of this height and width, or `None`."""
-    if recipe.augment is None:
+    changes = []
+    if recipe.augment is not None:
+        smallest, largest = (extent / _DIGIT for extent in recipe.augment)
+        changes.append(random_affine(smallest))
+        if recipe.augment[1] < frame:  # there is something around the objects to cut off
+            changes.append(random_frame(largest))
+    if recipe.contrast > 1:
+        changes.append(random_contrast(recipe.contrast))
+    if not changes:
         return None
-    smallest, largest = (extent / _DIGIT for extent in recipe.augment)
-    move, cut = random_affine(smallest), random_frame(largest)
-    if recipe.augment[1] >= frame:  # there is nothing around the objects that could be cut off
-        return move
-    return lambda images, seed: cut(move(images, seed), seed + 1)
+
+    def apply(images: Any, seed: Any) -> Any:
+        for n, change in enumerate(changes):
+            images = change(images, seed + n)
+        return images
+
+    return apply
 
 
 def compile_network(model: keras.Model, recipe: Recipe, steps: int) -> None:

@@ -4,6 +4,7 @@ import pytest
 from gdn_keras.datasets import (
     load_embedded_digits,
     random_affine,
+    random_contrast,
     random_frame,
     rescale_images,
     training_pipeline,
@@ -123,3 +124,15 @@ def test_images_go_on_as_their_edges_do():
     moved = random_affine(size=8, rotation=0.0, shear=0.0)(images, [0, 1]).numpy()
     beyond = np.abs(np.diff(moved, axis=2)).max()
     assert beyond < 2 / SIDE  # a constant in place of the edge would be a jump
+
+
+def test_contrast_changes_within_its_limit_about_the_mean(images):
+    changed = random_contrast(3.0)(images, [0, 1]).numpy()
+    np.testing.assert_allclose(changed.mean(axis=(1, 2, 3)), images.mean(axis=(1, 2, 3)), atol=1e-5)
+    factors = changed.std(axis=(1, 2, 3)) / images.std(axis=(1, 2, 3))
+    assert 1 / 3.01 < factors.min() < 0.5 and 2 < factors.max() < 3.01
+
+
+def test_bad_contrast():
+    with pytest.raises(ValueError, match=r"`limit` must be at least 1. Received: limit=0.5"):
+        random_contrast(0.5)

@@ -236,3 +236,14 @@ def test_original_digits_are_not_framed_and_nothing_is_done_without_augmentation
     assert np.abs(changed - images).max() > 0.5
     assert np.ptp(changed[:, 0], axis=(1, 2)).max() < 0.1
     assert augmentation(Recipe(), 28) is None
+
+
+def test_contrast_is_changed_after_the_places_of_things():
+    images = load_embedded_digits().x_test[:60, ..., None].astype("float32") / 255
+    moved = augmentation(Recipe(augment=(28, 28)), 28)(images, np.array([0, 1])).numpy()
+    both = augmentation(Recipe(augment=(28, 28), contrast=2), 28)(images, np.array([0, 1])).numpy()
+    factors = both.std(axis=(1, 2, 3)) / moved.std(axis=(1, 2, 3))
+    assert 0.49 < factors.min() < 0.7 and 1.4 < factors.max() < 2.01
+    means = moved.mean(axis=(1, 2, 3), keepdims=True)
+    expected = means + factors[:, None, None, None] * (moved - means)
+    np.testing.assert_allclose(both, expected, atol=1e-4)
