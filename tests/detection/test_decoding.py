@@ -69,7 +69,8 @@ def test_targets_decode_to_the_box_that_they_were_made_from(ratio, x, y, size, l
     expected = np.clip(boxes[0, 0], 0, [*SHAPE[::-1], *SHAPE[::-1]])
     np.testing.assert_allclose(found["boxes"][0, 0], expected, atol=0.02 * 20 * size)
     np.testing.assert_allclose(found["size"][0, 0], size, rtol=0.02)
-    np.testing.assert_allclose(found["confidence"][0, 0], 1, atol=0.03)
+    # Channels an octave apart are up to a step and a half from the object's own place.
+    np.testing.assert_allclose(found["confidence"][0, 0], 1, atol=0.05 if ratio == 2 else 0.03)
     assert int(found["labels"][0, 0]) == label
 
 
