@@ -31,15 +31,21 @@ def suppress(boxes, valid, threshold, part_threshold=1.0):
     return kept
 
 
+def planes_of(values, grids):
+    """What is at all points, by channel, row and column."""
+    planes, first = [], 0
+    for grid in grids:
+        part = values[first : first + grid.rows * grid.columns]
+        planes.append(part.reshape(grid.rows, grid.columns, -1).astype("float64"))
+        first += grid.rows * grid.columns
+    return planes
+
+
 class ScaleSpace:
     """Log of the heat of one image by (channel, row, column, class)."""
 
     def __init__(self, logits, grids):
-        self.grids, self.planes, first = grids, [], 0
-        for grid in grids:
-            part = logits[first : first + grid.rows * grid.columns]
-            self.planes.append(part.reshape(grid.rows, grid.columns, -1).astype("float64"))
-            first += grid.rows * grid.columns
+        self.grids, self.planes = grids, planes_of(logits, grids)
 
     def log_heat(self, channel, row, column, label):
         """`None` off the grid."""
@@ -62,12 +68,36 @@ class ScaleSpace:
         """The log of the heat in another channel at (x, y), from its nearest point."""
         if not 0 <= channel < len(self.grids):
             return None
+        row, column, distance = self.nearest(channel, x, y)
+        return self.log_heat(channel, row, column, label) + 2 * min(distance, 0.5)
+
+    def nearest(self, channel, x, y):
+        """Row and column of the nearest point, and its squared distance in steps."""
         grid = self.grids[channel]
         column, row = x / grid.step + (grid.columns - 1) / 2, y / grid.step + (grid.rows - 1) / 2
         near_column = min(max(round(column), 0), grid.columns - 1)
         near_row = min(max(round(row), 0), grid.rows - 1)
-        distance = (column - near_column) ** 2 + (row - near_row) ** 2
-        return self.log_heat(channel, near_row, near_column, label) + 2 * min(distance, 0.5)
+        return near_row, near_column, (column - near_column) ** 2 + (row - near_row) ** 2
+
+    def mean_box(self, boxes, channel, row, column, label, x, y):
+        """Centre and log of width and height: those of points around, weighted by their heat."""
+        cells = [(channel, row, column)]
+        cells += [(channel, row + a, column + b) for a, b in ((0, 1), (0, -1), (1, 0), (-1, 0))]
+        for other in (channel - 1, channel + 1):
+            if 0 <= other < len(self.grids):
+                cells.append((other, *self.nearest(other, x, y)[:2]))
+        found, weights = [], []
+        for c, i, j in cells:
+            heat = self.log_heat(c, i, j, label)
+            if heat is None:
+                continue
+            grid, (dx, dy, width, height) = self.grids[c], boxes[c][i, j]
+            there_x = grid.step * (j + dx - (grid.columns - 1) / 2)
+            there_y = grid.step * (i + dy - (grid.rows - 1) / 2)
+            log_scale = math.log(grid.scale)
+            found.append([there_x, there_y, log_scale + width, log_scale + height])
+            weights.append(math.exp(heat))
+        return np.average(found, axis=0, weights=weights)
 
 
 def vertex(left, here, right):
@@ -81,8 +111,9 @@ def vertex(left, here, right):
     return min(max((right - left) / (2 * curvature), -0.5), 0.5)
 
 
-def decode(logits, grids, shape, extent, threshold, iou_threshold, count):
+def decode(logits, grids, shape, extent, threshold, iou_threshold, count, boxes=None):
     """Boxes, labels, confidences and sizes in one image, best first."""
+    boxes = None if boxes is None else planes_of(boxes, grids)
     space, ratio, found = ScaleSpace(logits, grids), grids[1].scale / grids[0].scale, []
     for c, row, column, label in space.maxima():
         grid, here = grids[c], space.log_heat(c, row, column, label)
@@ -104,8 +135,15 @@ def decode(logits, grids, shape, extent, threshold, iou_threshold, count):
         size = grid.scale * ratio**du
         score = here + 2 * du**2
         confidence = math.exp(min(score, 0))
-        x, y, half = x + shape[1] / 2, y + shape[0] / 2, extent * size / 2
-        box = np.clip([x - half, y - half, x + half, y + half], 0, [*shape[::-1], *shape[::-1]])
+        width = height = size
+        if boxes is not None:
+            x, y, *sides = space.mean_box(boxes, c, row, column, label, x, y)
+            width, height = np.exp(sides) * (size / np.exp(np.mean(sides))) ** 0.3
+            size = math.sqrt(width * height)
+        x, y = x + shape[1] / 2, y + shape[0] / 2
+        width, height = extent * width / 2, extent * height / 2
+        box = [x - width, y - height, x + width, y + height]
+        box = np.clip(box, 0, [*shape[::-1], *shape[::-1]])
         if confidence >= threshold:
             found.append((confidence, label, size, box, score))
     found.sort(key=lambda row: -row[4])

@@ -90,16 +90,24 @@ def test_boxes_that_are_not_square_are_read_at_the_points():
 
 
 @settings(max_examples=15)
-@given(seed=st.integers(0, 2**31), shape=st.sampled_from([(40, 60), (33, 21), (8, 50)]))
-def test_decoding_is_that_of_the_loops(seed, shape):
+@given(
+    seed=st.integers(0, 2**31),
+    shape=st.sampled_from([(40, 60), (33, 21), (8, 50)]),
+    boxes=st.booleans(),
+)
+def test_decoding_is_that_of_the_loops(seed, shape, boxes):
     grids = grids_for(shape, SCALES[2:6])
     points = sum(grid.rows * grid.columns for grid in grids)
-    logits = np.random.default_rng(seed).normal(-2, 2, (2, points, 3)).astype("float32")
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(-2, 2, (2, points, 3)).astype("float32")
+    seen = rng.normal(0, 0.2, (2, points, 4)).astype("float32") if boxes else None
+    features = np.concatenate([logits, seen], axis=-1) if boxes else logits
     arguments = {**DEFAULTS, "max_detections": 60}
-    found = decode_points(ops.convert_to_tensor(logits), grids, shape, **arguments)
+    found = decode_points(ops.convert_to_tensor(features), grids, shape, **arguments)
     found = {name: ops.convert_to_numpy(value) for name, value in found.items()}
     for k in range(2):
-        expected = oracle.decode(logits[k], grids, shape, 20.0, 0.3, 0.4, 60)
+        own = seen[k] if boxes else None
+        expected = oracle.decode(logits[k], grids, shape, 20.0, 0.3, 0.4, 60, own)
         count = found["num_detections"][k]
         assert count == len(expected)
         for name, column in (("confidence", 0), ("labels", 1), ("size", 2), ("boxes", 3)):
