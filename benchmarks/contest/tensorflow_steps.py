@@ -13,7 +13,7 @@ from gdn_keras.analysis.covariance import covariance_error
 from gdn_keras.datasets import load_embedded_digits, rescale_images
 from gdn_keras.models import gaussian_derivative_network, scale_channels_of
 
-NARROW_CONE = 1.6  # which digits bear, see RESULTS.md
+NARROW_CONE = 1.6  # which digits bear, see docs/experiments.md
 
 VERSIONS = {"tensorflow": tf.__version__, "keras": keras.__version__, "numpy": np.__version__}
 

@@ -25,7 +25,7 @@ MAPS = ("pixels", "points")
 
 # Half-width of a matched channel's receptive cone, in standard deviations of the smoothing that
 # is still to come. Two is the narrowest that costs no accuracy on digits and on photographs of
-# traffic signs (RESULTS.md); digits alone bear 1.6.
+# traffic signs (docs/experiments.md); digits alone bear 1.6.
 DEFAULT_CONE = 2.0
 
 EVERYWHERE = math.inf
