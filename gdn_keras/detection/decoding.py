@@ -30,7 +30,8 @@ def decode_points(
 ) -> dict[str, Any]:
     """Reads objects off the scores at a detector's points.
 
-    1. In each channel, maxima over 3×3 points of the highest class.
+    1. In each channel, maxima over 3×3 points of the highest class. The class of a maximum is the
+       one that has most heat there and at the four points beside it.
     2. Position between points: vertex of the parabola through the log of the heat, along x and y.
        For the targets, which are Gaussian, it is exact.
     3. Size between channels: the same over the log of scale. A maximum over position that is none
@@ -56,11 +57,10 @@ def decode_points(
     predictions = ops.cast(predictions, "float32")
     logits = predictions[..., :num_classes]
     index, valid = _find_maxima(ops.max(logits, axis=-1), grids, _CANDIDATES * max_detections)
-    label = ops.argmax(_at_points(logits, index), axis=-1)
-    table = _Table.of(grids)
+    heat, table = ops.sigmoid(logits), _Table.of(grids)
+    label = _label(heat, index, table)
     peak, is_maximum = _refine(logits, label, index, table, grids)
     if predictions.shape[-1] > num_classes:
-        heat = ops.sigmoid(logits)
         peak = _regressed(peak, heat, predictions[..., num_classes:], label, index, table)
     width, height = extent * peak.width, extent * peak.height
     x, y = (ops.cast(n, "float32") / 2 + at for n, at in zip(shape[::-1], peak[:2], strict=True))
@@ -238,12 +238,24 @@ def _regressed(peak: _Peak, heat: Any, boxes: Any, label: Any, index: Any, table
 
 def _points_around(peak: _Peak, index: Any, table: _Table) -> list[tuple[Any, Any]]:
     """Numbers of the points at, beside, and in the channels next to maxima; if they exist."""
+    channel, _, _ = table.cells(index)
+    beyond = [(n, *table.nearest(n, peak.x, peak.y)[:2]) for n in (channel - 1, channel + 1)]
+    return [*_points_beside(index, table), *(table.points(*cell) for cell in beyond)]
+
+
+def _points_beside(index: Any, table: _Table) -> list[tuple[Any, Any]]:
+    """Numbers of points themselves and of the four next to each; if they exist."""
     channel, row, column = table.cells(index)
-    cells = [(channel, row, column)]
-    cells += [(channel, row + step, column) for step in (-1, 1)]
-    cells += [(channel, row, column + step) for step in (-1, 1)]
-    cells += [(n, *table.nearest(n, peak.x, peak.y)[:2]) for n in (channel - 1, channel + 1)]
-    return [table.points(*cell) for cell in cells]
+    steps = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))
+    return [table.points(channel, row + dy, column + dx) for dy, dx in steps]
+
+
+def _label(heat: Any, index: Any, table: _Table) -> Any:
+    """The class that has most heat at and beside maxima."""
+    total = 0.0
+    for point, exists in _points_beside(index, table):
+        total = total + ops.cast(exists, "float32")[..., None] * _at_points(heat, point)
+    return ops.argmax(total, axis=-1)
 
 
 def _box_of(seen: Any, point: Any, table: _Table) -> Any:

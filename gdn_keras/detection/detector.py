@@ -28,6 +28,10 @@ BOX_FORMATS = (
     "rel_center_xywh",
 )
 
+# Of the loss of boxes, beside that of heat. Chosen on validation digits, where 4 is better than 1
+# at IoU 0.75 and as good at 0.5.
+_BOX_WEIGHT = 4.0
+
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
 class Detector(keras.Model):
@@ -179,7 +183,8 @@ class Detector(keras.Model):
         loss = heat_loss(targets, y_pred[..., : self.num_classes]) / ops.maximum(objects, 1.0)
         if self.features > self.num_classes:
             seen = box_targets(points, heat, boxes, self.extent)
-            loss += box_loss(seen, y_pred[..., self.num_classes :], ops.max(heat, axis=-1))
+            errors = box_loss(seen, y_pred[..., self.num_classes :], ops.max(heat, axis=-1))
+            loss += _BOX_WEIGHT * errors
         return loss
 
     def _boxes_and_labels(self, y: Any, shape: tuple[Any, Any]) -> tuple[Any, Any]:

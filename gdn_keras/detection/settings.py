@@ -56,7 +56,7 @@ class DetectorSettings:
     train_scales: tuple[float, ...] = _powers(-2, 6, per_octave=4)
     train_sizes: tuple[float, ...] = (1.0,)
     train_frame: int = 96
-    train_count: tuple[int, int] = (2, 10)
+    train_count: tuple[int, int] = (4, 14)
     augment: bool = True
     background: str = "empty"
     mnist_dir: str | None = None

@@ -62,7 +62,15 @@ class ScaleSpace:
             for row, column in np.ndindex(best.shape):
                 window = best[max(0, row - 1) : row + 2, max(0, column - 1) : column + 2]
                 if best[row, column] >= window.max():
-                    yield channel, row, column, int(plane[row, column].argmax())
+                    yield channel, row, column, self.label(channel, row, column)
+
+    def label(self, channel, row, column):
+        """The class with most heat at a point and the four beside it."""
+        total = 0
+        for a, b in ((0, 0), (0, 1), (0, -1), (1, 0), (-1, 0)):
+            if self.log_heat(channel, row + a, column + b, 0) is not None:
+                total = total + 1 / (1 + np.exp(-self.planes[channel][row + a, column + b]))
+        return int(np.argmax(total))
 
     def nearby(self, channel, x, y, label):
         """The log of the heat in another channel at (x, y), from its nearest point."""
