@@ -2,10 +2,13 @@
 
     python tools/results.py keep runs/large_size2 large_size2
     python tools/results.py table large_size2 default_size1
+    python tools/results.py seeds traffic_signs gtsrb_seed1 gtsrb_seed2
     python tools/results.py draw
 
 A table has accuracy over test size, the slope of scale selection from size 1 to 4, and by how much
-the histograms at sizes a factor sqrt(2) apart differ from shifts of one another.
+the histograms at sizes a factor sqrt(2) apart differ from shifts of one another. Runs that differ
+in their seeds are one row: the mean, and the lowest and highest; detectors have one for each
+measure.
 """
 
 import argparse
@@ -15,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gdn_keras.analysis import plots
+from gdn_keras.detection.job import AVERAGE_PRECISION
 from gdn_keras.training.report import curve
 from gdn_keras.training.run_folder import RESULTS, read_results
 
@@ -24,9 +28,20 @@ SHIPPED = ROOT / "saved_models"
 PICTURE = ROOT / "docs" / "pictures" / "training_sizes.png"
 
 
+_MEASURES = {
+    "accuracy": "correct, %",
+    "ap50": "IoU 0.5",
+    "ap75": "IoU 0.75",
+    "ap": "COCO mean",
+    "size_error": "error of the size, %",
+    "centre_error": "error of the centre, %",
+}
+
+
 def keep(run: Path, name: str) -> Path:
-    """Copies a run's accuracy.json."""
-    results = read_results(run)
+    """Copies what a run found out, of a classifier or of a detector."""
+    found = run / AVERAGE_PRECISION
+    results = json.loads(found.read_text()) if found.exists() else read_results(run)
     KEPT.mkdir(exist_ok=True)
     path = KEPT / f"{name}.json"
     path.write_text(json.dumps(results) + "\n")
@@ -35,8 +50,8 @@ def keep(run: Path, name: str) -> Path:
 
 def load(name: str) -> dict:
     """The results of a shipped model, or those kept under a name."""
-    shipped = SHIPPED / name / RESULTS
-    return json.loads((shipped if shipped.exists() else KEPT / f"{name}.json").read_text())
+    places = (SHIPPED / name / RESULTS, SHIPPED / name / AVERAGE_PRECISION, KEPT / f"{name}.json")
+    return json.loads(next(place for place in places if place.exists()).read_text())
 
 
 def table(names: Sequence[str]) -> str:
@@ -53,6 +68,28 @@ def table(names: Sequence[str]) -> str:
         cells += ["–" if slope is None else f"{slope:.2f}"]
         cells += ["–" if shifts is None else f"{100 * shifts:.1f} %"]
         lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def seeds(names: Sequence[str]) -> str:
+    """Markdown: for each measure and size, the mean over runs, the lowest and the highest."""
+    runs = [load(name) for name in names]
+    sizes = [row["size"] for row in runs[0]["sizes"]]
+    lines = [
+        f"| | {' | '.join(f'{size:.3g}' for size in sizes)} |",
+        "|---" * (len(sizes) + 1) + "|",
+    ]
+    for measure, title in _MEASURES.items():
+        if measure not in runs[0]["sizes"][0]:
+            continue
+        factor, digits = (100, 2) if "%" in title else (1, 3)
+        cells = []
+        for k in range(len(sizes)):
+            values = [factor * run["sizes"][k][measure] for run in runs]
+            numbers = sum(values) / len(values), min(values), max(values)
+            mean, low, high = (f"{number:.{digits}f}" for number in numbers)
+            cells.append(f"{mean} ({low}–{high})" if len(runs) > 1 else mean)
+        lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -93,11 +130,14 @@ if __name__ == "__main__":
     keeping.add_argument("run", type=Path)
     keeping.add_argument("name")
     commands.add_parser("table", help="print a table").add_argument("names", nargs="+")
+    commands.add_parser("seeds", help="print their means").add_argument("names", nargs="+")
     commands.add_parser("draw", help="draw docs/pictures/training_sizes.png")
     options = parser.parse_args()
     if options.command == "keep":
         print(keep(options.run, options.name))
     elif options.command == "table":
         print(table(options.names))
+    elif options.command == "seeds":
+        print(seeds(options.names))
     else:
         print(draw())
