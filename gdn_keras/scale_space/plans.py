@@ -97,7 +97,7 @@ def _signature(group: Group, geometry: Geometry) -> tuple:
         edge = edges[0][0]
         lifted = spacings[node.inputs[0]] == 0
         if isinstance(edge, Operator) and lifted:
-            edge = edge.sigma, len(edge.rows), len(edge.columns)
+            edge = edge.sigma, edge.rows.shape[0], edge.columns.shape[0]
         found.append(edge)
     return tuple(found)
 

@@ -196,3 +196,19 @@ def test_files_from_before_the_cone_was_an_argument_keep_theirs():
     assert ScaleChannels.from_config(config).cone == 1.6
     del config["cone"]
     assert ScaleChannels.from_config(config).cone == 3.5
+
+
+@pytest.mark.parametrize("side", [120, 224])  # by whole matrices, and by bands
+def test_channels_of_a_single_layer_keep_their_own_grids(side):
+    layer = GaussianDerivative(2, 1.0)
+    options = {"pooling": None, "maps": "points"}
+    channels = ScaleChannels(keras.Sequential([layer]), (1.0, 2.0, 4.0), **options)
+    x = images((side, side, 1))[:1]
+    points = numpy(channels(x))
+    first = 0
+    for grid in channels.point_grids((side, side)):
+        alone = ScaleChannels(keras.Sequential([layer]), (grid.scale,), **options)
+        count = grid.rows * grid.columns
+        np.testing.assert_allclose(points[:, first : first + count], numpy(alone(x)), atol=1e-5)
+        first += count
+    assert first == points.shape[1]
