@@ -3,7 +3,7 @@
     python examples/train_folder.py PICTURES --output runs/mine
     python examples/predict.py runs/mine/saved_model picture.png
 
-180 photographs of traffic signs in three classes take two minutes on 2 cores, with report and
+180 photographs of traffic signs in three classes take under a minute on 2 cores, with report and
 export. A fifth of the pictures is held out; the network is tested on them at sizes that it was not
 trained on. Everything is in the output folder, with report.md as its first page.
 
