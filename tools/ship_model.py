@@ -93,8 +93,7 @@ def detector_card(name: str, results: dict, command: str) -> str:
         f'detector = gdn_keras.from_preset("{name}")',
         "```",
         "",
-        f"or, for files: `python examples/detect.py saved_models/{name}/saved_model "
-        "picture.png`.",
+        f"or, for files: `python examples/detect.py saved_models/{name}/saved_model picture.png`.",
         "",
     ]
     return "\n".join(lines)

@@ -19,9 +19,10 @@ def suggest_scales(
 
     The measure is MNIST Large Scale, whose digits are 20 pixels high at size 1. Of the four
     classifiers of digits in `saved_models`, each of six layers and trained at one size, the
-    geometric mean of the sigma_0 that they select is height / 16.7 to height / 20.8 at size 1 and, by scale
-    covariance, at all other sizes; accuracy.json beside each has the counts. That is an object as
-    high as four standard deviations of the whole cascade, `sigma_0 sqrt(sum_k scale_ratio^(2k))`.
+    geometric mean of the sigma_0 that they select is height / 16.7 to height / 20.8 at size 1 and,
+    by scale covariance, at all other sizes; accuracy.json beside each has the counts. That is an
+    object as high as four standard deviations of the whole cascade,
+    `sigma_0 sqrt(sum_k scale_ratio^(2k))`.
     The latter carries the rule over to other numbers of layers.
 
     Channels lie at powers of √2, as in the paper, with one more on either side: neighbours are
