@@ -239,16 +239,21 @@ def prepare(options: argparse.Namespace) -> Contest:
     for name, value in (("count", options.images), ("test_count", options.test_images)):
         if value is not None:
             loading[name] = value
-    data = load_dataset(task.data, options.data_dir, **loading)
+    try:
+        data = load_dataset(task.data, options.data_dir, **loading)
+    except TypeError as error:  # not every data set can be made smaller
+        raise ValueError(
+            f"`images` and `test_images` are not for {options.data}: {error}"
+        ) from None
     fields = {field.name for field in dataclasses.fields(Recipe)} & set(known)
     recipe = Recipe(**{name: known[name] for name in fields}) if known else task.recipe
     changes = {"epochs": options.epochs, "seed": options.seed}
     changes = {name: value for name, value in changes.items() if value is not None}
     described = describe_data(data)
-    for name in ("training_images", "training_checksum"):
+    for name in ("training_images", "training_checksum", "test_sizes", "test_images"):
         if known and known[name] != described[name]:
             raise ValueError(
-                f"`ours` must be a run on the same training images. Received: {options.ours}, with "
+                f"`ours` must be a run on the same images. Received: {options.ours}, with "
                 f"{known[name]} as its {name}, not {described[name]}"
             )
     return Contest(task, data, dataclasses.replace(recipe, **changes))

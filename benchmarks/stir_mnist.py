@@ -67,7 +67,10 @@ def runs_of(options: argparse.Namespace) -> dict[str, tuple[Recipe, ImageData]]:
         count=options.digits,
         seed=options.data_seed,
     )
-    changes: dict[str, Any] = {"epochs": options.epochs or max(1, IMAGES // (500 * len(sizes)))}
+    epochs = options.epochs
+    if epochs is None:  # with the 500 digits that others have
+        epochs = max(1, IMAGES // (500 * len(sizes)))
+    changes: dict[str, Any] = {"epochs": epochs}
     if options.augment:
         changes["augment"] = (float(min(sizes)), float(FRAME))
     if options.scales is None:

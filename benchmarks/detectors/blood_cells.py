@@ -25,7 +25,7 @@ from detectors.networks import PyramidPoints
 from gdn_keras.datasets import load_pascal_voc, read_boxed_images
 from gdn_keras.detection import Detector, average_precision
 from gdn_keras.models import gaussian_derivative_network, retarget
-from gdn_keras.training.run_folder import write_text
+from gdn_keras.training.run_folder import open_run, write_text
 
 CLASSES = ("RBC", "WBC", "Platelets")
 FACTORS = tuple(2 ** (k / 2) for k in range(-2, 3))
@@ -128,7 +128,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
     options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
+    try:
+        open_run({"epochs": options.epochs, "seed": options.seed}, options.output)
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
     training, _ = load_pascal_voc(options.folder, "train", CLASSES)
     test, _ = load_pascal_voc(options.folder, "test", CLASSES)
     examples = mirrored(*read_boxed_images(training, RESOLUTION))

@@ -13,6 +13,7 @@ import numpy as np
 from gdn_keras.detection.detector import Detector
 from gdn_keras.models import class_names_of, preprocessing_of
 from gdn_keras.serving.pictures import read_placed, read_scene
+from gdn_keras.training.run_folder import DAMAGE
 
 DETECTIONS, CLASSES = "detections", "classes"
 # Height and width for classifiers of images of any size, and how many classes are told.
@@ -60,7 +61,7 @@ def load_predictor(path: str | os.PathLike) -> Predictor:
         raise OSError(f"{path} does not exist: give a .keras file or the folder of a SavedModel")
     try:
         return _load_saved_model(path) if path.is_dir() else _load_keras_file(path)
-    except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, OSError, *DAMAGE) as error:
         raise OSError(f"{path} cannot be loaded ({one_line(error)})") from error
 
 

@@ -100,7 +100,7 @@ def _training_flags(parser: argparse.ArgumentParser, epochs: int) -> None:
         help="rotate, shear and shift training images a little, sizes kept",
     )
     text = "change the contrast of training images at random, by up to this factor"
-    flag("--contrast", type=float, default=1.0, metavar="FACTOR", help=text)
+    flag("--contrast", type=float, metavar="FACTOR", help=text)
     flag("--batch-size", type=int, default=50, metavar="N", help="(default: 50)")
     flag(
         "--learning-rate",

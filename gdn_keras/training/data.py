@@ -30,19 +30,25 @@ def image_shape(data: ImageData) -> tuple[int, int, int]:
 
 def describe_data(data: ImageData) -> dict[str, Any]:
     """The data as plain values, by which a run knows them again."""
-    images = data.train.images
-    index = np.unique(np.linspace(0, len(data.train.labels) - 1, _LOOKED_AT).astype(int))
-    checksum = zlib.crc32(np.ascontiguousarray(images[index]).tobytes())
+    images, tested = data.train.images, images_at(data, sizes_of(data)[0])
     return {
         "data": data.name,
         "class_names": list(data.class_names),
         "training_images": len(data.train.labels),
         "training_frame": list(images.shape[1:]),
-        "training_checksum": zlib.crc32(data.train.labels.tobytes(), checksum),
+        "training_checksum": _checksum(data.train),
         "train_sizes": list(data.train_sizes),
         "test_sizes": list(data.test_sizes),
-        "test_images": len(images_at(data, sizes_of(data)[0]).labels),
+        "test_images": len(tested.labels),
+        "test_checksum": _checksum(tested),
     }
+
+
+def _checksum(part: LabelledImages) -> int:
+    """Of all labels and some of the images."""
+    index = np.unique(np.linspace(0, len(part.labels) - 1, _LOOKED_AT).astype(int))
+    checksum = zlib.crc32(np.ascontiguousarray(part.images[index]).tobytes())
+    return zlib.crc32(part.labels.tobytes(), checksum)
 
 
 def pixel_transform(data: ImageData) -> Callable[[Any], Any] | None:

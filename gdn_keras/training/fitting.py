@@ -77,15 +77,22 @@ def build_network(recipe: Recipe, data: ImageData) -> keras.Model:
     return as_classifier(network, data.preprocessing, data.class_names)
 
 
-def augmentation(recipe: Recipe, frame: int) -> Callable | None:
-    """What is done to each batch of training images of this height and width, or `None`."""
+def augmentation(recipe: Recipe, frame: int, prepared: bool = False) -> Callable | None:
+    """What is done to each batch of training images, or `None`.
+
+    Args:
+        recipe: Says what.
+        frame: Height and width of the images.
+        prepared: Whether they were prepared from pixels, and so have values of at most 1: a network
+            takes larger ones for pixels.
+    """
     changes = []
     if recipe.augment is not None:
         smallest, largest = (extent / _DIGIT for extent in recipe.augment)
         changes.append(random_affine(smallest))
         if recipe.augment[1] < frame:  # there is something around the objects to cut off
             changes.append(random_frame(largest))
-    if recipe.contrast > 1:
+    if recipe.contrast is not None:
         changes.append(random_contrast(recipe.contrast))
     if not changes:
         return None
@@ -93,7 +100,11 @@ def augmentation(recipe: Recipe, frame: int) -> Callable | None:
     def apply(images: Any, seed: Any) -> Any:
         for n, change in enumerate(changes):
             images = change(images, seed + n)
-        return images
+        if not prepared:
+            return images
+        import tensorflow as tf
+
+        return tf.clip_by_value(images, -1.0, 1.0)  # as a sensor does with too much light
 
     return apply
 
@@ -188,7 +199,9 @@ def fit_options(recipe: Recipe, data: ImageData, done: int = 0) -> dict:
         seed=recipe.seed,
         initial_epoch=done,
         transform=pixel_transform(data),
-        augment=augmentation(recipe, min(data.train.images.shape[1:3])),
+        augment=augmentation(
+            recipe, min(data.train.images.shape[1:3]), prepared=data.preprocessing is not None
+        ),
     )
     return {
         "x": shared_out(batches, device_count(recipe)),

@@ -42,7 +42,7 @@ class Recipe:
             half of them cut to smaller frames, in proportion to the second, unless it is that of
             the whole image. Sizes are kept. `None` for images as they are.
         contrast: Largest factor by which the contrast of training images is changed at random,
-            up or down; 1 for images as they are.
+            up or down; `None` for images as they are.
         epochs: Times that each training image is seen.
         batch_size: Images in a step, over all devices together.
         learning_rate: Of the first step; it falls by a half cosine, step by step,
@@ -64,7 +64,7 @@ class Recipe:
     output: str = "center"
     zero_order: bool = False
     augment: tuple[float, float] | None = None
-    contrast: float = 1.0
+    contrast: float | None = None
     epochs: int = 10
     batch_size: int = 50
     learning_rate: float = 0.01
@@ -86,7 +86,7 @@ class Recipe:
             checked["augment"] = _check_extents(self.augment)
         for name, minimum in {"epochs": 1, "batch_size": 1, "seed": 0}.items():
             checked[name] = check_integer(name, getattr(self, name), minimum)
-        if check_positive("contrast", self.contrast) < 1:
+        if self.contrast is not None and check_positive("contrast", self.contrast) < 1:
             raise ValueError(f"`contrast` must be at least 1. Received: contrast={self.contrast!r}")
         for name, value in checked.items():
             object.__setattr__(self, name, value)

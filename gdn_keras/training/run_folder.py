@@ -27,6 +27,10 @@ REPORT = "report.md"
 _EPOCHS = "epochs.json"  # in a checkpoint, beside what Keras writes there
 
 
+# What reading a damaged .keras file may raise; RuntimeError if its flags say that it is encrypted.
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+
+
 def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
     """The folder of a run with these settings: a new one, or one that such a run was begun in.
 
@@ -53,11 +57,13 @@ def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
         _require_no_run(folder)
         write_text(folder / SETTINGS, json.dumps(settings, indent=2) + "\n")
         return folder
-    # A folder of an earlier version says nothing of what there was not: it was as if switched off.
+    # A folder of an earlier version says nothing of what there was not: it was as if switched off,
+    # and nobody summed it up.
     names = [
         name
         for name in {**known, **settings}
         if (known.get(name) or None) != (settings.get(name) or None)
+        and not (name.endswith("_checksum") and name not in known)
     ]
     if names:
         differences = ", ".join(
@@ -130,7 +136,7 @@ def load_network(file: Path) -> keras.Model:
     """
     try:
         return keras.saving.load_model(file, compile=False, safe_mode=True)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, *DAMAGE) as error:
         reason = " ".join(str(error).split())[:200]
         raise OSError(f"{file} cannot be loaded as a network ({reason}).") from error
 
@@ -148,5 +154,5 @@ def is_whole(file: Path) -> bool:
     try:
         with zipfile.ZipFile(file) as archive:
             return archive.testzip() is None
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
-        return False  # RuntimeError: flags that say that it is encrypted
+    except DAMAGE:
+        return False

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from gdn_keras.datasets import LabelledImages, load_embedded_digits, load_large_scale
-from gdn_keras.models import scale_channels_of
+from gdn_keras.datasets.preprocessing import PixelScaling
+from gdn_keras.models import RawPixels, scale_channels_of
 from gdn_keras.reporting import Reporter
 from gdn_keras.training import Recipe, TrainingStopped, prepare_training, run_training
 from gdn_keras.training.callbacks import Checkpoints, ProgressLine, read_history
@@ -20,6 +21,7 @@ from gdn_keras.training.fitting import (
     augmentation,
     build_network,
     compile_network,
+    fit_options,
     train_network,
 )
 from gdn_keras.training.job import train
@@ -236,6 +238,15 @@ def test_original_digits_are_not_framed_and_nothing_is_done_without_augmentation
     assert np.abs(changed - images).max() > 0.5
     assert np.ptp(changed[:, 0], axis=(1, 2)).max() < 0.1
     assert augmentation(Recipe(), 28) is None
+
+
+def test_images_of_more_contrast_are_not_taken_for_pixels(data):
+    photographs = np.random.default_rng(0).integers(0, 256, (20, 12, 12, 1), "uint8")
+    photographs = LabelledImages(photographs, np.arange(20) % 10)
+    data = dataclasses.replace(data, train=photographs, preprocessing=PixelScaling())
+    images, _ = next(iter(fit_options(Recipe(contrast=3.0, batch_size=20), data)["x"]))
+    assert 0.9 < images.numpy().max() <= 1 and images.numpy().min() >= -1
+    np.testing.assert_array_equal(RawPixels(PixelScaling())(images), images)
 
 
 def test_contrast_is_changed_after_the_places_of_things():

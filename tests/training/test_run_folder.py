@@ -1,8 +1,13 @@
+import dataclasses
 import os
 
+import keras
 import pytest
 
+from gdn_keras.datasets import LabelledImages
+from gdn_keras.training.data import describe_data
 from gdn_keras.training.run_folder import (
+    load_network,
     open_run,
     read_results,
     read_settings,
@@ -28,8 +33,19 @@ def test_a_folder_of_an_earlier_version(tmp_path, tiny):
     earlier = {name: value for name, value in settings.items() if name != "zero_order"}
     open_run(earlier, tmp_path)
     assert open_run(settings, tmp_path) == tmp_path
+    assert open_run({**settings, "test_checksum": 1}, tmp_path) == tmp_path
     with pytest.raises(ValueError, match="zero_order is None there and True now"):
         open_run({**settings, "zero_order": True}, tmp_path)
+
+
+def test_other_images_are_other_settings(tmp_path, data):
+    described = describe_data(data)
+    open_run(described, tmp_path)
+    other = dataclasses.replace(data, test=lambda size: LabelledImages(*data.validation))
+    swapped = describe_data(other)
+    assert swapped["training_checksum"] == described["training_checksum"]
+    with pytest.raises(ValueError, match="test_checksum is"):
+        open_run(swapped, tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path, tiny):
@@ -81,3 +97,14 @@ def test_folders_are_whole_or_not_there(tmp_path):
     make()
     make()
     assert [f.name for f in tmp_path.rglob("*")] == ["made", "part"]
+
+
+def test_a_damaged_network_is_said_to_be_one(tmp_path):
+    file = tmp_path / "model.keras"
+    keras.Sequential([keras.Input((4,)), keras.layers.Dense(300)]).save(file)
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 200] = bytes(200)
+    file.write_bytes(content)
+    with pytest.raises(OSError, match=r"model.keras cannot be loaded as a network \("):
+        load_network(file)
