@@ -17,6 +17,7 @@ import argparse
 import ast
 import os
 import sys
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -41,8 +42,8 @@ def parser() -> argparse.ArgumentParser:
     return flags
 
 
-def load(options: argparse.Namespace) -> ImageData:
-    """The images that the flags ask for."""
+def data_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of the data set, by name."""
     given = {}
     for option in options.option:
         name, equals, value = option.partition("=")
@@ -52,6 +53,12 @@ def load(options: argparse.Namespace) -> ImageData:
             given[name] = ast.literal_eval(value)
         except (ValueError, SyntaxError):
             given[name] = value
+    return given
+
+
+def load(options: argparse.Namespace) -> ImageData:
+    """The images that the flags ask for."""
+    given = data_options(options)
     try:
         return load_dataset(options.data, options.path, **given)
     except TypeError as error:  # an option that the data set does not have
@@ -65,9 +72,11 @@ def runs_of(options: argparse.Namespace) -> dict[str, tuple[Recipe, ImageData]]:
     data, changes = load(options), {}
     if options.data == "folder":
         frame = max(data.train.images.shape[1:3])
-        heights = np.minimum(picture_heights(options.path), frame)
+        resize = data_options(options).get("resize")
+        heights = np.minimum(picture_heights(options.path, resize), frame)
         if options.scales is None:
-            changes["train_scales"] = suggest_scales(heights)
+            if options.train_scales is None:
+                changes["train_scales"] = suggest_scales(heights)
             sizes = [1.0, *data.test_sizes]
             reach = [heights.min() * min(sizes), heights.max() * max(sizes)]
             changes["scales"] = suggest_scales(np.minimum(reach, frame))

@@ -40,10 +40,15 @@ def read_photograph(file: Path, *, colour: bool, resize: int | None = None) -> n
             picture = pillow.Image.fromarray((np.asarray(picture) >> 8).astype("uint8"))
         picture = picture.convert("RGB" if colour else "L")
         if resize is not None:
-            factor = resize / max(picture.size)
-            picture = picture.resize([max(1, round(side * factor)) for side in picture.size])
+            picture = picture.resize(resized(picture.size, resize))
         pixels = np.asarray(picture)
     return pixels if colour else pixels[..., None]
+
+
+def resized(sides: tuple[int, int], resize: int) -> tuple[int, int]:
+    """Both sides of a picture, in any order, once the longer one is `resize` pixels."""
+    first, second = (max(1, round(side * resize / max(sides))) for side in sides)
+    return first, second
 
 
 @contextlib.contextmanager

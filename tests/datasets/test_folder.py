@@ -3,6 +3,7 @@ import pytest
 
 from gdn_keras.datasets import load_dataset
 from gdn_keras.datasets.catalogue.folder import FACTORS, picture_heights
+from gdn_keras.datasets.files import read_photograph
 from gdn_keras.datasets.photographs import place_in_frame
 
 Image = pytest.importorskip("PIL.Image")
@@ -103,6 +104,15 @@ def test_pictures_are_upright(tmp_path):
 def test_resize(tmp_path):
     data = load_dataset("folder", write(tmp_path), resize=12)
     assert data.train.images.shape == (8, 12, 12, 3)
+
+
+def test_heights_of_resized_pictures(tmp_path):
+    files = sorted(write(tmp_path, side=40).glob("*/*.png"))
+    expected = [read_photograph(file, colour=True, resize=16).shape[0] for file in files]
+    assert picture_heights(tmp_path, resize=16).tolist() == expected
+    assert min(expected) < 16 == max(expected)
+    with pytest.raises(ValueError, match=r"`resize` must be an integer >= 1. Received: resize=0"):
+        picture_heights(tmp_path, resize=0)
 
 
 def test_frame_is_limited(tmp_path):

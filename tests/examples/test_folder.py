@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from gdn_keras.datasets import suggest_scales
 from gdn_keras.models import class_names_of
 from gdn_keras.training.command_line import run_command
 from tests.examples.conftest import EXAMPLES, load_example
@@ -100,3 +101,18 @@ def test_options_of_the_data_set(pictures):
     recipe, data = FOLDER.runs_of(options)[""]
     assert data.train.images.shape[-1] == 1
     assert recipe.augment and set(recipe.training_scales) <= set(recipe.scales)
+
+
+def test_given_training_scales_are_kept(pictures):
+    options = FOLDER.parser().parse_args([str(pictures), "--train-scales", "1", "2", "3"])
+    recipe, _ = FOLDER.runs_of(options)[""]
+    assert recipe.training_scales == pytest.approx((1, 2**0.5, 2))
+    assert len(recipe.scales) > 3  # those for the test sizes
+
+
+def test_scales_are_those_of_resized_pictures(pictures):
+    options = FOLDER.parser().parse_args([str(pictures), "--option", "resize=128"])
+    recipe, data = FOLDER.runs_of(options)[""]
+    assert data.train.images.shape[1:3] == (128, 128)
+    assert recipe.training_scales == suggest_scales(128)
+    assert recipe.augment == (128, 128)

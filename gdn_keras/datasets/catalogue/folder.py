@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from gdn_keras.checks import check_integer, check_positive
-from gdn_keras.datasets.files import open_picture, read_photograph, require_directory
+from gdn_keras.datasets.files import open_picture, read_photograph, require_directory, resized
 from gdn_keras.datasets.image_data import ImageData, LabelledImages
 from gdn_keras.datasets.photographs import FramedPictures, rescale_photographs
 from gdn_keras.datasets.preprocessing import PixelScaling
@@ -138,10 +138,19 @@ def _split(
     return parts
 
 
-def picture_heights(directory: str | os.PathLike) -> np.ndarray:
-    """Heights of all pictures of a folder, in pixels, for `suggest_scales`."""
+def picture_heights(directory: str | os.PathLike, resize: int | None = None) -> np.ndarray:
+    """Heights of all pictures of a folder, in pixels, for `suggest_scales`.
+
+    Args:
+        directory: As in `folder`.
+        resize: As in `folder`; the heights are those after it.
+    """
     classes = find_pictures(directory)
-    return np.array([_read_header(file).height for files in classes.values() for file in files])
+    headers = [_read_header(file) for files in classes.values() for file in files]
+    if resize is None:
+        return np.array([header.height for header in headers])
+    check_integer("resize", resize)
+    return np.array([resized((header.height, header.width), resize)[0] for header in headers])
 
 
 @dataclass(frozen=True)
