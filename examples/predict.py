@@ -7,12 +7,14 @@
     crossing.jpg  yield       99.4%    3.36
 
 The files are PNG or JPEG of any size, grey or colour, one object each in the middle. Pictures keep
-their pixels: they are placed in the network's frame and continued beyond their edges, and shrunk
-only if they are larger than it. `size` is the object's in the file, in units of the finest scale
-channel, or of the training size if the network was exported with that. It takes about ten seconds,
-most of them for TensorFlow to start, and a few milliseconds for each further file. A file that
-cannot be used gets a line that says why, the others go on, and the exit code is 1. With `--json`,
-one line a file instead, with the likeliest classes:
+their pixels: they are placed in the network's frame and continued beyond their edges. One that is
+larger than the frame, such as a photograph, is shrunk until all of it fits. Trainings on a folder
+show the middle of such pictures at full resolution instead; with `--option resize=` they shrink
+them too. `size` is the object's in the file, in units of the finest scale channel, or of the
+training size if the network was exported with that. It takes about ten seconds, most of them for
+TensorFlow to start, and a few milliseconds for each further file. A file that cannot be used gets a
+line that says why, the others go on, and the exit code is 1. With `--json`, one line a file
+instead, with the likeliest classes:
 
     {"file": "street.png", "classes": [{"label": "stop", "confidence": 0.9998}, ...]}
 
@@ -74,9 +76,8 @@ def read_picture(path: Path, channels: int) -> np.ndarray:
         with Image.open(path, formats=("PNG", "JPEG")) as image:
             image.load()
             image = ImageOps.exif_transpose(image)
-    if image.mode.startswith(("I", "F")):
-        pixels = np.asarray(image, "float32")
-        image = Image.fromarray(np.uint8(pixels * (255 / max(pixels.max(), 1))))
+    if image.mode.startswith("I"):
+        image = Image.fromarray((np.asarray(image) >> 8).astype("uint8"))
     if image.has_transparency_data:
         # On mid-grey, black and white objects both stand out.
         image = image.convert("RGBA")

@@ -132,7 +132,10 @@ def read_boxed_images(
     labels = np.full((len(images), most), -1, "int32")
     height, width = shapes.pop()
     longer = None if resolution == 1 else max(1, round(max(height, width) * resolution))
-    pixels = [read_photograph(image.file, colour=True, resize=longer) for image in images]
+    # On black, as `gdn_keras.serving.read_scene` gives them to detectors.
+    pixels = [
+        read_photograph(image.file, colour=True, resize=longer, backdrop=0) for image in images
+    ]
     found = {picture.shape for picture in pixels}
     if len(found) != 1:
         raise ValueError(f"Files must have the shapes of their annotations. Received: {found}")

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+# On mid-grey, black and white objects both stand out.
+MID_GREY = 128
+
 
 def require_directory(directory: str | os.PathLike | None, content: str) -> Path:
     """`directory`, which must be there; `content` says what should be in it."""
@@ -19,30 +22,44 @@ def require_directory(directory: str | os.PathLike | None, content: str) -> Path
     return Path(directory).expanduser()
 
 
-def read_photograph(file: Path, *, colour: bool, resize: int | None = None) -> np.ndarray:
+def read_photograph(
+    file: Path, *, colour: bool, resize: int | None = None, backdrop: int = MID_GREY
+) -> np.ndarray:
     """A picture as uint8 `[height, width, channels]`, upright as its camera says.
-
-    Grey ones become colour by repetition, colour ones grey by luminance; transparency is dropped,
-    and of 16 bits the upper 8 are kept.
 
     Args:
         file: The file.
-        colour: Whether to give three channels, or one.
+        colour: Whether to give three channels, or one; see `convert_picture`.
         resize: Length of the longer side; as it is if `None`.
+        backdrop: Grey value behind transparent parts.
 
     Raises:
         ValueError: If the file is damaged or no picture.
     """
     pillow = import_pillow()
     with open_picture(file) as picture:
-        picture = pillow.ImageOps.exif_transpose(picture)
-        if picture.mode.startswith("I"):
-            picture = pillow.Image.fromarray((np.asarray(picture) >> 8).astype("uint8"))
-        picture = picture.convert("RGB" if colour else "L")
+        picture = convert_picture(pillow.ImageOps.exif_transpose(picture), colour, backdrop)
         if resize is not None:
             picture = picture.resize(resized(picture.size, resize))
         pixels = np.asarray(picture)
     return pixels if colour else pixels[..., None]
+
+
+def convert_picture(picture: Any, colour: bool, backdrop: int) -> Any:
+    """A Pillow image of any mode in that of the network, "RGB" or "L".
+
+    Grey ones become colour by repetition, colour ones grey by luminance. Transparent ones are laid
+    on `backdrop`, and of 16 bits the upper 8 are kept. `examples/predict.py`, which runs without
+    this package, does the same.
+    """
+    image = import_pillow().Image
+    if picture.mode.startswith("I"):
+        picture = image.fromarray((np.asarray(picture) >> 8).astype("uint8"))
+    if picture.has_transparency_data:
+        picture = picture.convert("RGBA")
+        behind = image.new("RGBA", picture.size, (backdrop, backdrop, backdrop, 255))
+        picture = image.alpha_composite(behind, picture)
+    return picture.convert("RGB" if colour else "L")
 
 
 def resized(sides: tuple[int, int], resize: int) -> tuple[int, int]:

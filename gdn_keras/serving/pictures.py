@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from gdn_keras.datasets.files import MID_GREY, convert_picture
 from gdn_keras.detection.pictures import light_on_dark
 
 MAX_PIXELS = 50_000_000
-# On mid-grey, black and white objects both stand out.
-MID_GREY = 128
 
 
 def read_picture(
     file: str | os.PathLike | Any, channels: int, backdrop: int = MID_GREY
 ) -> np.ndarray:
     """A PNG or JPEG file as uint8 `[height, width, channels]`, the right way up.
+
+    Grey values, colours, 16 bits and transparency are as in the training on files.
 
     Args:
         file: The file, by name or opened.
@@ -37,14 +38,7 @@ def read_picture(
             raise ValueError(f"{image.width} × {image.height} is more than {MAX_PIXELS} pixels")
         image.load()
         image = ImageOps.exif_transpose(image)
-    if image.mode.startswith(("I", "F")):
-        pixels = np.asarray(image, "float32")
-        image = Image.fromarray((pixels * (255 / max(pixels.max(), 1))).astype("uint8"))
-    if image.has_transparency_data:
-        image = image.convert("RGBA")
-        behind = Image.new("RGBA", image.size, (backdrop, backdrop, backdrop, 255))
-        image = Image.alpha_composite(behind, image)
-    pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"))
+    pixels = np.asarray(convert_picture(image, channels != 1, backdrop))
     return pixels.reshape(*pixels.shape[:2], -1)
 
 
@@ -66,7 +60,9 @@ def read_placed(file: str | os.PathLike | Any, channels: int, frame: tuple[int, 
 def place(pixels: np.ndarray, frame: tuple[int, int]) -> np.ndarray:
     """A picture in the middle of a frame, its edge continued; shrunk only if it is larger.
 
-    `examples/predict.py`, which runs without this package, does the same.
+    So a photograph is seen as a whole, whatever its resolution. The data set `folder` cuts out the
+    middle of larger pictures instead, unless it is told to `resize` them.
+    `examples/predict.py`, which runs without this package, does the same as this function.
 
     Args:
         pixels: uint8 `[height, width, channels]`.

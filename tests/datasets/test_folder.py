@@ -86,6 +86,13 @@ def test_sixteen_bits(tmp_path):
     assert np.unique(load_dataset("folder", tmp_path).train.images).tolist() == [0x80]
 
 
+def test_transparent_parts_are_mid_grey(tmp_path):
+    write(tmp_path)
+    for file in tmp_path.glob("*/*.png"):
+        Image.new("RGBA", (20, 20), (255, 0, 0, 0)).save(file)
+    assert np.unique(load_dataset("folder", tmp_path).train.images).tolist() == [128]
+
+
 def test_pictures_are_upright(tmp_path):
     """The first pixel of a picture that its camera turned by a quarter is shown at the right."""
     write(tmp_path)

@@ -1,4 +1,4 @@
-"""Classifiers and pictures are the same as in examples/predict.py, which stands alone."""
+"""Classifiers and pictures are as in training and in examples/predict.py, which stands alone."""
 
 import importlib.util
 import json
@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from gdn_keras.datasets.boxes import BoxedImage, read_boxed_images
+from gdn_keras.datasets.files import read_photograph
 from gdn_keras.datasets.preprocessing import PixelScaling
 from gdn_keras.export import export_saved_model
 from gdn_keras.models import as_classifier
-from gdn_keras.serving import Predictor, load_predictor, place, read_picture
+from gdn_keras.serving import Predictor, load_predictor, place, read_picture, read_scene
 from tests.exported import small_network
 
 FILE = Path(__file__).parents[2] / "examples" / "predict.py"
@@ -48,11 +50,15 @@ def files(tmp_path):
         "large.jpg": rng.integers(0, 256, (90, 50, 3), "uint8"),
         "grey.png": rng.integers(200, 256, (40, 36), "uint8"),
         "deep.png": rng.integers(0, 2**16, (40, 36), "uint16"),
+        "deep and dark.png": rng.integers(0, 2**14, (40, 36), "uint16"),
         "transparent.png": rng.integers(0, 256, (30, 30, 4), "uint8"),
+        "transparent grey.png": rng.integers(0, 256, (30, 30, 2), "uint8"),
     }
     for name, pixels in pictures.items():
         Image.fromarray(pixels).save(tmp_path / name)
-    return [tmp_path / name for name in pictures]
+    palette = Image.fromarray(rng.integers(0, 9, (30, 30), "uint8")).convert("P")
+    palette.save(tmp_path / "palette.png", transparency=3)
+    return [tmp_path / name for name in (*pictures, "palette.png")]
 
 
 def test_pictures_are_as_predict_reads_and_places_them(predict, files):
@@ -63,6 +69,21 @@ def test_pictures_are_as_predict_reads_and_places_them(predict, files):
             np.testing.assert_array_equal(
                 place(pixels, (40, 36)), predict.place(pixels, (40, 36))[0]
             )
+
+
+def test_pictures_are_as_training_reads_them(files):
+    for file in files:
+        for channels in (1, 3):
+            pixels = read_photograph(file, colour=channels == 3)
+            np.testing.assert_array_equal(pixels, read_picture(file, channels), err_msg=file.name)
+
+
+def test_scenes_are_as_training_reads_them(files):
+    for file in files:
+        scene = read_scene(file, 3)
+        image = BoxedImage(file, scene.shape[:2], np.zeros((0, 4)), np.zeros(0))
+        [pixels] = read_boxed_images([image])[0]
+        np.testing.assert_array_equal(pixels, scene, err_msg=file.name)
 
 
 @pytest.mark.parametrize("model", ["model.keras", "saved_model"])

@@ -41,6 +41,11 @@ def folder(
 
     Pictures keep their pixels: the middle of each is placed in a frame, and its edge is continued.
     Resizing them to one size would change the very thing that a network for all sizes is about.
+    Transparent parts are mid-grey.
+
+    Of a picture larger than the frame, training and tests thus see the middle only, while
+    `gdn_keras.serving` and `examples/predict.py` shrink it until all of it fits. For pictures that
+    should be seen as a whole, such as large photographs, give `resize`, at most the frame.
 
     The test images are the held-out pictures, rescaled.
 
