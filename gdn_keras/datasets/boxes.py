@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gdn_keras.checks import check_positive
-from gdn_keras.datasets.files import read_photograph
+from gdn_keras.datasets.files import read_photograph, resized
 
 
 class BoxedImage(NamedTuple):
@@ -117,7 +117,8 @@ def read_boxed_images(
         (x1, y1, x2, y2) in its pixels, and int32 "labels" `[n, most]`, padded by -1.
 
     Raises:
-        ValueError: If there is no image, if they differ in shape, or if a file is no image.
+        ValueError: If there is no image, if they differ in shape, if a file is no image, or if it
+            is not as wide and high as its annotation says.
         OSError: If a file is missing.
     """
     check_positive("resolution", resolution)
@@ -131,20 +132,27 @@ def read_boxed_images(
     boxes = np.zeros((len(images), most, 4), "float32")
     labels = np.full((len(images), most), -1, "int32")
     height, width = shapes.pop()
-    longer = None if resolution == 1 else max(1, round(max(height, width) * resolution))
-    # On black, as `gdn_keras.serving.read_scene` gives them to detectors.
-    pixels = [
-        read_photograph(image.file, colour=True, resize=longer, backdrop=0) for image in images
-    ]
-    found = {picture.shape for picture in pixels}
-    if len(found) != 1:
-        raise ValueError(f"Files must have the shapes of their annotations. Received: {found}")
-    rows, columns, _ = found.pop()
+    longer = max(1, round(max(height, width) * resolution))
+    rows, columns = resized((height, width), longer)
+    resize = None if resolution == 1 else longer
+    pixels = [_read_pixels(image.file, (rows, columns), resize) for image in images]
     ratio = np.tile([columns / width, rows / height], 2)
     for k, image in enumerate(images):
         boxes[k, : len(image.boxes)] = image.boxes * ratio
         labels[k, : len(image.labels)] = image.labels
     return np.stack(pixels), {"boxes": boxes, "labels": labels}
+
+
+def _read_pixels(file: Path, shape: tuple[int, int], resize: int | None) -> np.ndarray:
+    # On black, as `gdn_keras.serving.read_scene` gives them to detectors.
+    pixels = read_photograph(file, colour=True, resize=resize, backdrop=0)
+    # Boxes of another shape, such as that before the camera's rotation, would be distorted.
+    if pixels.shape[:2] != shape:
+        raise ValueError(
+            f"{file} must be {shape[1]} pixels wide and {shape[0]} high at this resolution, as its "
+            f"annotation says. Received: {pixels.shape[1]} wide and {pixels.shape[0]} high"
+        )
+    return pixels
 
 
 def _read_voc(file: Path) -> tuple[str, tuple[int, int], list[tuple[str, list[float]]]]:

@@ -92,3 +92,21 @@ def test_boxed_images_become_arrays_for_fit(tmp_path):
     for wrong in ([], [other, images[1]]):
         with pytest.raises(ValueError, match="all of one height and width"):
             read_boxed_images(wrong)
+
+
+@pytest.mark.parametrize("resolution", [1, 0.5, 0.31])
+def test_files_of_another_shape_than_their_annotation_are_named(tmp_path, resolution):
+    image = pytest.importorskip("PIL.Image")
+    folder = write_voc(tmp_path, a=[("cell", 1, 1, 30, 20)])
+    images, _ = load_pascal_voc(folder)
+    file = folder / "JPEGImages/a.jpg"
+    image.new("RGB", (60, 40)).save(file)
+    assert abs(read_boxed_images(images, resolution)[0].shape[1] - 40 * resolution) <= 1
+    image.new("RGB", (40, 60)).save(file)
+    with pytest.raises(ValueError, match=r"a\.jpg must be .* as its annotation says"):
+        read_boxed_images(images, resolution)
+    rotated = image.Exif()
+    rotated[0x0112] = 6  # the camera stood upright
+    image.new("RGB", (60, 40)).save(file, exif=rotated)
+    with pytest.raises(ValueError, match=r"a\.jpg must be .* as its annotation says"):
+        read_boxed_images(images, resolution)
