@@ -188,7 +188,7 @@ class Detector(keras.Model):
         return loss
 
     def _boxes_and_labels(self, y: Any, shape: tuple[Any, Any]) -> tuple[Any, Any]:
-        """Padded boxes (x1, y1, x2, y2) and labels."""
+        """Padded boxes (x1, y1, x2, y2) and labels, with at least one entry of padding."""
         if not isinstance(y, dict) or not {"boxes", "labels"} <= y.keys():
             raise ValueError(
                 'Targets must be a dictionary with "boxes" and "labels". '
@@ -201,7 +201,10 @@ class Detector(keras.Model):
                 f"Received: shapes {tuple(boxes.shape)} and {tuple(labels.shape)}"
             )
         boxes = _converted(boxes, self.bounding_box_format, "xyxy", shape)
-        return ops.cast(boxes, "float32"), ops.cast(labels, "int32")
+        boxes, labels = ops.cast(boxes, "float32"), ops.cast(labels, "int32")
+        # A batch without any object would leave nothing to take the maximum of.
+        boxes = ops.pad(boxes, ((0, 0), (0, 1), (0, 0)))
+        return boxes, ops.pad(labels, ((0, 0), (0, 1)), constant_values=-1)
 
     def decode_predictions(self, predictions: Any, images: Any) -> dict[str, Any]:
         """The objects in images, given the features at their points; see `decode_points`."""

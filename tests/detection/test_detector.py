@@ -140,6 +140,38 @@ def test_images_without_objects_cost_little_and_are_finite(images):
     assert 0 <= loss < 1e-6
 
 
+@pytest.mark.parametrize("features", [2, 6])
+@pytest.mark.parametrize("box_format", ["xyxy", "rel_xywh"])
+def test_batches_without_any_object_are_trained_on(images, features, box_format):
+    detector = make_detector(features, bounding_box_format=box_format)
+    detector.compile("adam")
+    none = {"boxes": np.zeros((2, 0, 4), "float32"), "labels": np.zeros((2, 0), "int32")}
+    padded = {"boxes": np.zeros((2, 1, 4), "float32"), "labels": -np.ones((2, 1), "int32")}
+    outputs = detector(images)
+    np.testing.assert_allclose(
+        detector.compute_loss(images, none, outputs),
+        detector.compute_loss(images, padded, outputs),
+        rtol=1e-6,
+    )
+    assert np.isfinite(detector.fit(images, none, verbose=0).history["loss"]).all()
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="TensorFlow's tensors")
+@pytest.mark.parametrize("features", [2, 6])
+def test_ragged_batches_without_any_object_are_trained_on(images, features):
+    import tensorflow as tf
+
+    ragged = {
+        "boxes": tf.RaggedTensor.from_row_lengths(np.zeros((0, 4), "float32"), [0, 0]),
+        "labels": tf.RaggedTensor.from_row_lengths(np.zeros(0, "int32"), [0, 0]),
+    }
+    detector = make_detector(features)
+    detector.compile("adam")
+    batches = tf.data.Dataset.from_tensor_slices((images, ragged)).ragged_batch(2)
+    batches = batches.map(lambda x, y: (tf.ensure_shape(x, images.shape), y))
+    assert np.isfinite(detector.fit(batches, shuffle=False, verbose=0).history["loss"]).all()
+
+
 def test_changed_thresholds_share_the_network(images):
     detector = make_detector()
     strict = detector.changed(confidence_threshold=0.999)
