@@ -195,7 +195,10 @@ class Detector(keras.Model):
                 f"Received: {list(y) if isinstance(y, dict) else type(y).__name__}"
             )
         boxes, labels = _padded(y["boxes"], 0), _padded(y["labels"], -1)
-        if len(boxes.shape) != 3 or boxes.shape[-1] != 4 or len(labels.shape) != 2:
+        is_right = len(boxes.shape) == 3 and boxes.shape[-1] == 4 and len(labels.shape) == 2
+        pairs = zip(boxes.shape[:2], labels.shape, strict=False)
+        # In graphs, a size may be unknown.
+        if not is_right or any(a != b for a, b in pairs if None not in (a, b)):
             raise ValueError(
                 "Boxes must have shape [batch, objects, 4], and labels [batch, objects]. "
                 f"Received: shapes {tuple(boxes.shape)} and {tuple(labels.shape)}"

@@ -213,6 +213,8 @@ def test_wrong_arguments_are_named(arguments, message):
         ({"boxes": BOXES}, 'a dictionary with "boxes" and "labels"'),
         ({"boxes": BOXES[..., :3], "labels": LABELS}, "Boxes must have shape"),
         ({"boxes": BOXES, "labels": LABELS[0]}, "Boxes must have shape"),
+        ({"boxes": BOXES, "labels": LABELS[:, :1]}, r"Received: shapes \(2, 2, 4\) and \(2, 1\)"),
+        ({"boxes": BOXES, "labels": LABELS[:1]}, r"Received: shapes \(2, 2, 4\) and \(1, 2\)"),
         ({"boxes": BOXES * [1, 1, -1, 1], "labels": LABELS}, "Boxes must have a positive width"),
         ({"boxes": BOXES * np.nan, "labels": LABELS}, "Boxes must have a positive width"),
         ({"boxes": BOXES + 1000, "labels": LABELS}, "Boxes must lie in their image, 48 pixels"),
