@@ -51,7 +51,7 @@ def average_precision(
     Raises:
         ImportError: Without pycocotools.
     """
-    COCO, COCOeval = _pycocotools()
+    COCO, COCOeval = import_pycocotools()
     ranges = [(0.0, np.inf), *_ranges(sizes)]
     areas = [[(extent * low) ** 2, min((extent * high) ** 2, 1e10)] for low, high in ranges]
     with contextlib.redirect_stdout(io.StringIO()):  # pycocotools reports by printing
@@ -74,7 +74,8 @@ def average_precision(
     ]
 
 
-def _pycocotools() -> tuple[Any, Any]:
+def import_pycocotools() -> tuple[Any, Any]:
+    """The classes `COCO` and `COCOeval`."""
     try:
         from pycocotools.coco import COCO
         from pycocotools.cocoeval import COCOeval

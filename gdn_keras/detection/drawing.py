@@ -1,6 +1,7 @@
 """Pictures with boxes."""
 
 from collections.abc import Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,11 +27,7 @@ def draw_boxes(image: np.ndarray, found: Mapping[str, np.ndarray], scale: int = 
     Raises:
         ImportError: Without Pillow.
     """
-    try:
-        from PIL import Image, ImageDraw
-    except ImportError as error:
-        raise ImportError("Pictures need Pillow: pip install gdn_keras[plots]") from error
-
+    Image, ImageDraw = import_drawing()
     pixels = np.asarray(image)
     picture = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).convert("RGB")
     picture = picture.resize((picture.width * scale, picture.height * scale))
@@ -49,3 +46,12 @@ def draw_boxes(image: np.ndarray, found: Mapping[str, np.ndarray], scale: int = 
         place = max(0, left), max(0, y1 - 1.3 * text_height)
         pen.text(place, text, fill=colour, font_size=text_height)
     return picture
+
+
+def import_drawing() -> tuple[ModuleType, ModuleType]:
+    """The modules `Image` and `ImageDraw` of Pillow."""
+    try:
+        from PIL import Image, ImageDraw
+    except ImportError as error:
+        raise ImportError("Pictures need Pillow: pip install gdn_keras[plots]") from error
+    return Image, ImageDraw

@@ -9,7 +9,9 @@ from typing import Any
 
 import keras
 
+from gdn_keras.detection.average_precision import import_pycocotools
 from gdn_keras.detection.detector import Detector
+from gdn_keras.detection.drawing import import_drawing
 from gdn_keras.detection.evaluation import evaluate_detector
 from gdn_keras.detection.export import export_detector
 from gdn_keras.detection.report import summary, write_detection_report
@@ -59,6 +61,8 @@ def run_detection(
         ValueError, OSError, ImportError: With one sentence for the user, before anything is done.
         TrainingStopped: By Ctrl-C, a full disk or a non-finite loss; the message says how to go on.
     """
+    import_pycocotools()  # missed now, not after the training
+    import_drawing()
     folder = open_run(settings.as_dict(), folder)
     if is_whole(folder / MODEL):
         detector = load_network(folder / MODEL)

@@ -6,7 +6,7 @@ from typing import Any
 from gdn_keras.atomic_files import replacing
 from gdn_keras.datasets.scenes import SceneSet
 from gdn_keras.detection.detector import Detector
-from gdn_keras.detection.drawing import draw_boxes
+from gdn_keras.detection.drawing import draw_boxes, import_drawing
 from gdn_keras.training.run_folder import PICTURES, REPORT, write_text
 
 PRECISION = "average_precision.png"
@@ -75,8 +75,7 @@ def draw_precision(results: dict[str, Any], path: Path) -> None:
 
 def draw_page(detector: Detector, scenes: SceneSet, rows: int = 2, columns: int = 2) -> Any:
     """The first scenes with what was found in them, on one page (a Pillow image)."""
-    from PIL import Image
-
+    Image, _ = import_drawing()
     images = scenes.images[: rows * columns]
     found = detector.predict(images, batch_size=1, verbose=0)
     height, width = images.shape[1:3]

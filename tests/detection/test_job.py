@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 
 import keras
 import numpy as np
@@ -74,6 +75,22 @@ def test_other_settings_need_another_folder(tmp_path):
     run_detection(SETTINGS, tmp_path, build)
     with pytest.raises(ValueError, match="steps is 3 there and 4 now"):
         run_detection(dataclasses.replace(SETTINGS, steps=4), tmp_path, build)
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        ("pycocotools.coco", r"needs pycocotools: pip install gdn_keras\[detection\]"),
+        ("PIL", r"need Pillow: pip install gdn_keras\[plots\]"),
+    ],
+)
+def test_what_is_not_installed_is_missed_before_the_training(
+    tmp_path, monkeypatch, module, message
+):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=message):
+        run_detection(SETTINGS, tmp_path / "run", build)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
