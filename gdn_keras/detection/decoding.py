@@ -195,7 +195,7 @@ def _refine(
     if table.channels > 1:
         finer, coarser = nearby(channel - 1), nearby(channel + 1)
         is_maximum = _not_below(here, finer) & _not_below(here, coarser)
-        spacing = channel_spacing(grids)
+        spacing = channel_spacing([grid.scale for grid in grids])
         du = spacing * _vertex(finer, here, coarser, spacing)
         size, here = size * scale_factor(du), here + SHARPNESS * du**2
     return _Peak(x, y, size, size, here), is_maximum

@@ -13,7 +13,7 @@ from gdn_keras.detection.checks import check_boxes
 from gdn_keras.detection.decoding import decode_points
 from gdn_keras.detection.grids import grid_points
 from gdn_keras.detection.losses import box_loss, heat_loss
-from gdn_keras.detection.targets import box_targets, class_heat, object_heat
+from gdn_keras.detection.targets import box_targets, channel_spacing, class_heat, object_heat
 from gdn_keras.scale_space import PointGrid
 
 BOX_FORMATS = (
@@ -31,6 +31,8 @@ BOX_FORMATS = (
 # Of the loss of boxes, beside that of heat. Chosen on validation digits, where 4 is better than 1
 # at IoU 0.75 and as good at 0.5.
 _BOX_WEIGHT = 4.0
+
+_ANY_SIDE = 64  # of images, where a network takes all: its channels are the same for each
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -120,7 +122,15 @@ class Detector(keras.Model):
                 f"`network` must give {num_classes} features at each point, one for each class, or "
                 f"four more for boxes. Received: network.output_shape={network.output_shape}"
             )
+        self._check_channels()
         self.built = True
+
+    def _check_channels(self) -> None:
+        """Raise now, not after a training, where `predict` cannot read between the channels."""
+        shape = [side or _ANY_SIDE for side in self.network.input_shape[1:3]]
+        scales = [float(grid.scale) for grid in self._channels.point_grids(shape)]
+        if len(scales) > 1:
+            channel_spacing(scales)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         if len(inputs.shape) != 4:

@@ -13,6 +13,7 @@ from gdn_keras.checks import (
 )
 from gdn_keras.datasets import Digits, load_embedded_digits, load_mnist_directory
 from gdn_keras.datasets.scenes import BACKGROUNDS, Scenes, SceneSet, digit_scenes, scene_set
+from gdn_keras.detection.targets import channel_spacing
 
 _TEST_SEED = 1_000_003  # test scenes are the same for all seeds of the training
 
@@ -77,6 +78,9 @@ class DetectorSettings:
         check_widths(self.widths)
         for name in ("scales", "train_scales", "train_sizes", "test_sizes"):
             check_scales(getattr(self, name), name)
+        for name in ("scales", "train_scales"):
+            if len(getattr(self, name)) > 1:
+                channel_spacing(getattr(self, name), name)
         for name in ("train_frame", "batch_size", "steps", "epochs", "test_scenes"):
             check_integer(name, getattr(self, name))
         check_integer("seed", self.seed, minimum=0)

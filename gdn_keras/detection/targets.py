@@ -19,7 +19,6 @@ import numpy as np
 from keras import ops
 
 from gdn_keras.detection.grids import Points
-from gdn_keras.scale_space import PointGrid
 
 # 1 / (2 sd^2) for a standard deviation of half a step or half a channel.
 SHARPNESS = 2.0
@@ -27,17 +26,21 @@ SHARPNESS = 2.0
 _LOG_UNIT = math.log(2) / 2
 
 
-def channel_spacing(grids: Sequence[PointGrid]) -> float:
+def channel_spacing(scales: Sequence[float], name: str = "scales") -> float:
     """Distance between successive channels, in factors of sqrt(2).
+
+    Args:
+        scales: sigma_0 of two or more channels.
+        name: What they are called where they are not equally far apart.
 
     Raises:
         ValueError: If it is not the same throughout.
     """
-    steps = np.diff(np.log([grid.scale for grid in grids]))
+    steps = np.diff(np.log(scales))
     if not np.allclose(steps, steps[0], rtol=0.05):
         raise ValueError(
-            "The scale channels of a detector must be in geometric progression. "
-            f"Received: scales={[grid.scale for grid in grids]}"
+            f"`{name}` of a detector must be in geometric progression. "
+            f"Received: {name}={list(scales)}"
         )
     return float(steps.mean()) / _LOG_UNIT
 

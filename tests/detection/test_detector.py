@@ -193,6 +193,7 @@ def test_soft_threshold_is_that_of_mnist_large_scale():
         ({"num_classes": 3}, "`network` must give 3 features"),
         ({"network": keras.Sequential([keras.Input((4,))])}, "a method `point_grids`"),
         ({"network": "resnet"}, "a method `point_grids`"),
+        ({"network": tiny_network(2, scales=(1.0, 2.0, 3.0))}, "in geometric progression"),
         ({"extent": -1}, "`extent` must be a positive"),
         ({"bounding_box_format": "polar"}, "`bounding_box_format` must be one of"),
         ({"confidence_threshold": 2}, "`confidence_threshold` must lie in"),

@@ -100,6 +100,8 @@ def test_what_is_not_installed_is_missed_before_the_training(
         ({"test_sizes": (9.0,)}, "`shape` must have room"),
         ({"background": "sky"}, "`background` must be one of"),
         ({"scales": (2.0, 1.0)}, "`scales` must hold at least one value"),
+        ({"scales": (1.0, 2.0, 3.0)}, "`scales` of a detector must be in geometric"),
+        ({"train_scales": (1.0, 2.0, 3.0)}, "`train_scales` of a detector must be in geometric"),
         ({"epochs": 0}, "`epochs` must be an integer"),
     ],
 )
