@@ -63,6 +63,7 @@ def settings_of(options: argparse.Namespace):
         steps=options.steps,
         epochs=options.epochs,
         learning_rate=options.learning_rate,
+        final_learning_rate=0.005 * options.learning_rate,
         seed=options.seed,
         test_scenes=options.test_scenes,
     )

@@ -86,10 +86,19 @@ class DetectorSettings:
         check_integer("seed", self.seed, minimum=0)
         check_choice("background", self.background, BACKGROUNDS)
         check_positive("scale_ratio", self.scale_ratio)
-        check_positive("learning_rate", self.learning_rate)
-        check_positive("final_learning_rate", self.final_learning_rate)
+        self._check_rates()
         self.training_scenes()
         self._test_recipe()
+
+    def _check_rates(self) -> None:
+        check_positive("learning_rate", self.learning_rate)
+        check_positive("final_learning_rate", self.final_learning_rate)
+        if self.final_learning_rate > self.learning_rate:
+            raise ValueError(
+                "`final_learning_rate` must be at most `learning_rate`. Received: "
+                f"final_learning_rate={self.final_learning_rate}, "
+                f"learning_rate={self.learning_rate}"
+            )
 
     def training_scenes(self) -> Scenes:
         """What is drawn, scene after scene, in training."""

@@ -102,6 +102,7 @@ def test_what_is_not_installed_is_missed_before_the_training(
         ({"scales": (2.0, 1.0)}, "`scales` must hold at least one value"),
         ({"scales": (1.0, 2.0, 3.0)}, "`scales` of a detector must be in geometric"),
         ({"train_scales": (1.0, 2.0, 3.0)}, "`train_scales` of a detector must be in geometric"),
+        ({"learning_rate": 1e-5}, "`final_learning_rate` must be at most `learning_rate`"),
         ({"epochs": 0}, "`epochs` must be an integer"),
     ],
 )
