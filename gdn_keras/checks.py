@@ -82,6 +82,18 @@ def check_scales(value: Sequence[float], name: str = "scales") -> tuple[float, .
     return scales
 
 
+def check_sizes(name: str, value: Sequence[float], minimum: int = 1) -> None:
+    """Sizes of objects: positive, at least `minimum` of them, in any order."""
+    try:
+        sizes = [check_positive(name, size) for size in value]
+    except TypeError:
+        raise ValueError(
+            f"`{name}` must be a sequence of numbers. Received: {name}={value!r}"
+        ) from None
+    if len(sizes) < minimum:
+        raise ValueError(f"`{name}` must hold at least one size. Received: {name}={value!r}")
+
+
 def check_widths(value: Sequence[int]) -> tuple[int, ...]:
     """Numbers of feature channels, one for each layer."""
     try:

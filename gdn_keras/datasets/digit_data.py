@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from gdn_keras.checks import check_sizes
 from gdn_keras.datasets.digits import Digits
 from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
 from gdn_keras.datasets.large_scale import load_large_scale, select_split
@@ -78,6 +79,8 @@ def large_scale_data(
         test_count: Test digits for each size; all if `None`.
         test_split: As in `original_data`.
     """
+    check_sizes("train_sizes", train_sizes)
+    check_sizes("test_sizes", test_sizes, minimum=0)
     side = train_frame or frame
     held_out = min(VALIDATION_IMAGES, len(select_split(digits, "validation")[1]))
     check_test_split(test_split)

@@ -15,6 +15,7 @@ from gdn_keras.checks import (
     check_integer,
     check_non_negative,
     check_positive,
+    check_sizes,
 )
 from gdn_keras.datasets.augmentation import ROTATION, SHEAR
 from gdn_keras.datasets.clutter import draw_clutter
@@ -127,13 +128,12 @@ class Scenes:
             raise ValueError(
                 f"`max_overlap` must lie in [0, 1]. Received: max_overlap={self.max_overlap!r}"
             )
-        if not len(self.sizes):
-            raise ValueError("`sizes` must hold at least one size. Received: sizes=[]")
-        for size in self.sizes:
-            check_positive("sizes", size)
-        low, high = self.count
+        check_sizes("sizes", self.sizes)
+        low, high = _check_pair("count", self.count, "(least, greatest)")
         if check_integer("count", high) < check_integer("count", low, minimum=0):
             raise ValueError(f"`count` must be (least, greatest). Received: count={self.count!r}")
+        for side in _check_pair("shape", self.shape, "(height, width)"):
+            check_integer("shape", side)
         largest = self.extent * max(self.sizes)
         if min(self.shape) < largest + 1:
             raise ValueError(
@@ -191,6 +191,8 @@ class Scenes:
         box, whole = np.asarray(sides), np.array(patch[1::-1])
         low = np.ceil((box - whole) / 2).astype(int)
         high = np.floor(np.array(self.shape[::-1]) - (box + whole) / 2).astype(int)
+        if (high < low).any():
+            return None
         corners = rng.integers(low, high + 1, (_TRIES, 2))
         boxes = _centred_box(corners, whole[::-1], box)
         begin = np.maximum(boxes[:, None, :2], taken[:, :2])
@@ -355,6 +357,14 @@ def _centred_box(corner: ArrayLike, patch: ArrayLike, sides: ArrayLike) -> np.nd
     half = np.asarray(sides) / 2
     centre = np.asarray(corner) + np.asarray(patch)[1::-1] / 2
     return np.concatenate([centre - half, centre + half], axis=-1)
+
+
+def _check_pair(name: str, value: Any, meaning: str) -> tuple[Any, Any]:
+    try:
+        first, second = value
+    except (TypeError, ValueError):
+        raise ValueError(f"`{name}` must be {meaning}. Received: {name}={value!r}") from None
+    return first, second
 
 
 def _check_objects(images: np.ndarray, labels: np.ndarray) -> None:

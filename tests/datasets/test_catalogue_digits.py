@@ -56,6 +56,13 @@ def test_large_scale():
     assert isinstance(data.preprocessing, ArctanContrast)
 
 
+@pytest.mark.parametrize("source", [None, "official"])
+@pytest.mark.parametrize("name", ["train_sizes", "test_sizes"])
+def test_sizes_that_are_no_sequence_are_named(name, source):
+    with pytest.raises(ValueError, match=rf"`{name}` must be a sequence .* Received: {name}=2"):
+        load_dataset("mnist_large_scale", source=source, **{name: 2})
+
+
 def test_several_training_sizes():
     data = load_dataset("mnist_large_scale", train_sizes=(1, 2), **SMALL)
     for size, part in ((1, slice(0, 30)), (2, slice(30, 60))):

@@ -100,6 +100,13 @@ def test_clutter_leaves_objects_standing_out(digits):
         assert np.median(image) <= 128
 
 
+def test_fragments_that_are_larger_than_the_frame_are_left_out():
+    images = np.random.default_rng(0).random((4, 120, 120))
+    scenes = Scenes(images, np.arange(4), shape=(22, 22), count=(1, 1), background="clutter")
+    for index in range(6):
+        assert len(scenes.draw(0, index).boxes) == 1
+
+
 def test_colour_objects_of_any_shape():
     images = np.random.default_rng(0).random((4, 12, 30, 3))
     scenes = Scenes(images, np.arange(4), sizes=[1, 1.5], extent=30, shape=(96, 128))
@@ -153,7 +160,12 @@ def test_digits_of_the_package_are_the_default():
         ({"sizes": []}, "`sizes` must hold at least one"),
         ({"sizes": [0]}, "`sizes` must be a positive"),
         ({"sizes": [5]}, "`shape` must have room for the largest object, 100 pixels"),
+        ({"sizes": 1.0}, r"`sizes` must be a sequence of numbers\. Received: sizes=1\.0"),
         ({"count": (3, 2)}, "`count` must be"),
+        ({"count": 5}, r"`count` must be \(least, greatest\)\. Received: count=5"),
+        ({"count": (1, 2, 3)}, r"`count` must be \(least, greatest\)"),
+        ({"shape": 96}, r"`shape` must be \(height, width\)\. Received: shape=96"),
+        ({"shape": (96.5, 96)}, "`shape` must be an integer"),
         ({"background": "grey"}, "`background` must be one of"),
         ({"boxes": "round"}, "`boxes` must be one of"),
         ({"max_overlap": 1.5}, "`max_overlap` must lie in"),

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 
+from gdn_keras.checks import check_sizes
 from gdn_keras.datasets.catalogue.mnist import CLASS_NAMES, load_digits
 from gdn_keras.datasets.digit_data import VALIDATION_IMAGES, large_scale_data
 from gdn_keras.datasets.files import require_directory
@@ -76,6 +77,8 @@ def _official(
     test_count: int | None,
     test_split: str,
 ) -> ImageData:
+    check_sizes("train_sizes", train_sizes)
+    check_sizes("test_sizes", test_sizes, minimum=0)
     directory = require_directory(directory, "the official MNIST Large Scale files")
     for size in test_sizes:
         official_file(directory, test_split, size)  # missed now, not after the training
