@@ -120,3 +120,9 @@ def test_more_than_there_is(tmp_path):
     write_archive(tmp_path)
     with pytest.raises(ValueError, match=r"`count` must be between 1 and 18.* count=19"):
         load_dataset("cifar10", tmp_path, count=19)
+
+
+@pytest.mark.parametrize("name", ["train_sizes", "test_sizes"])
+def test_sizes_that_are_no_sequence(name):
+    with pytest.raises(ValueError, match=rf"`{name}` must be a sequence .* Received: {name}=2"):
+        load_dataset("cifar10", **{name: 2})

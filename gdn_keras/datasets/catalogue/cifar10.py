@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gdn_keras.checks import check_sizes
 from gdn_keras.datasets.files import require_directory
 from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
 from gdn_keras.datasets.photographs import RescaledPictures, rescale_photographs
@@ -62,6 +63,8 @@ def cifar10(
         test_count: Test photographs for each size; all if `None`.
         test_split: `"test"`, or `"validation"` to choose between networks without test images.
     """
+    check_sizes("train_sizes", train_sizes)
+    check_sizes("test_sizes", test_sizes, minimum=0)
     directory = require_directory(directory, "an archive of CIFAR-10, or what is in it")
     *batches, (test_images, test_labels) = _read_batches(directory)
     images, labels = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
