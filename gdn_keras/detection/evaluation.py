@@ -48,7 +48,7 @@ def evaluate_detector(
     """Average precision and errors of localisation, for all sizes together and for each.
 
     Args:
-        detector: With boxes in the format "xyxy".
+        detector: With boxes in any format.
         scenes: From `gdn_keras.datasets.scene_set`.
         sizes: Of the objects in the scenes, in increasing order.
 
@@ -57,7 +57,7 @@ def evaluate_detector(
         true one, which is 1 where scale is selected in proportion to size; `None` if objects of
         fewer than two sizes were found.
     """
-    lenient = detector.changed(confidence_threshold=_CONFIDENCE)
+    lenient = detector.changed(confidence_threshold=_CONFIDENCE, bounding_box_format="xyxy")
     found = lenient.predict(scenes.images, batch_size=_BATCH, verbose=0)
     matches = match_objects(scenes, found)
     results = []

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from gdn_keras.datasets import digit_scenes, scene_set
-from gdn_keras.detection import evaluate_detector
+from gdn_keras.datasets.scenes import SceneSet
+from gdn_keras.detection import Detector, evaluate_detector
 from gdn_keras.detection.evaluation import match_objects, size_slope
+from tests.detection.networks import tiny_network
 
 SIZES = [0.5, 1.0, 2.0]
 
@@ -43,7 +45,7 @@ def test_results_are_listed_by_size(scenes):
     class Perfect:
         extent = 20.0
 
-        def changed(self, confidence_threshold):
+        def changed(self, confidence_threshold, bounding_box_format):
             return self
 
         def predict(self, images, **options):
@@ -54,3 +56,17 @@ def test_results_are_listed_by_size(scenes):
     assert [result.size for result in by_size] == SIZES
     assert all(result.ap == pytest.approx(1) for result in by_size)
     assert slope == pytest.approx(1)
+
+
+def test_the_format_of_boxes_makes_no_difference():
+    pytest.importorskip("pycocotools")
+    detector = Detector(tiny_network(1, scales=(1.0,)), num_classes=1, max_detections=5)
+    detector.network.set_weights([np.ones((1, 1)), np.zeros(1)])
+    images = np.random.default_rng(0).integers(0, 9, (2, 32, 48, 1), "uint8")
+    found = detector.predict(images, verbose=0)
+    # What it finds is the truth: in the right format, all of it is found again.
+    scenes = SceneSet(images, found["boxes"], found["labels"], found["size"])
+    expected = evaluate_detector(detector, scenes, [1.0])
+    assert expected[0][0].ap > 0.5
+    other = detector.changed(bounding_box_format="rel_yxyx")
+    assert evaluate_detector(other, scenes, [1.0]) == expected
