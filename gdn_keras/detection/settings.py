@@ -73,11 +73,9 @@ class DetectorSettings:
     test_scenes: int = 120
 
     def __post_init__(self) -> None:
-        for name in ("widths", "scales", "train_scales", "train_sizes", "test_sizes"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        check_widths(self.widths)
+        object.__setattr__(self, "widths", check_widths(self.widths))
         for name in ("scales", "train_scales", "train_sizes", "test_sizes"):
-            check_scales(getattr(self, name), name)
+            object.__setattr__(self, name, check_scales(getattr(self, name), name))
         for name in ("scales", "train_scales"):
             if len(getattr(self, name)) > 1:
                 channel_spacing(getattr(self, name), name)

@@ -109,3 +109,9 @@ def test_what_is_not_installed_is_missed_before_the_training(
 def test_wrong_settings_are_named(changes, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(SETTINGS, **changes)
+
+
+@pytest.mark.parametrize("name", ["scales", "train_scales", "train_sizes", "test_sizes"])
+def test_numbers_in_place_of_lists_are_refused(name):
+    with pytest.raises(ValueError, match=f"`{name}` must be a sequence of numbers. Received: "):
+        DetectorSettings(**{name: 1.0})
