@@ -107,6 +107,17 @@ def check_widths(value: Sequence[int]) -> tuple[int, ...]:
     return widths
 
 
+def check_learning_rates(learning_rate: float, final_learning_rate: float) -> None:
+    """The ends of a schedule: positive, and the last one no larger than the first."""
+    check_positive("learning_rate", learning_rate)
+    check_positive("final_learning_rate", final_learning_rate)
+    if final_learning_rate > learning_rate:
+        raise ValueError(
+            "`final_learning_rate` must be at most `learning_rate`. Received: "
+            f"final_learning_rate={final_learning_rate}, learning_rate={learning_rate}"
+        )
+
+
 def check_input_shape(input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
     """Height and width of at least 3, or `None`, and a number of channels."""
     try:

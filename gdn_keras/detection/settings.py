@@ -7,6 +7,7 @@ from typing import Any
 from gdn_keras.checks import (
     check_choice,
     check_integer,
+    check_learning_rates,
     check_positive,
     check_scales,
     check_widths,
@@ -84,19 +85,9 @@ class DetectorSettings:
         check_integer("seed", self.seed, minimum=0)
         check_choice("background", self.background, BACKGROUNDS)
         check_positive("scale_ratio", self.scale_ratio)
-        self._check_rates()
+        check_learning_rates(self.learning_rate, self.final_learning_rate)
         self.training_scenes()
         self._test_recipe()
-
-    def _check_rates(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
-        check_positive("final_learning_rate", self.final_learning_rate)
-        if self.final_learning_rate > self.learning_rate:
-            raise ValueError(
-                "`final_learning_rate` must be at most `learning_rate`. Received: "
-                f"final_learning_rate={self.final_learning_rate}, "
-                f"learning_rate={self.learning_rate}"
-            )
 
     def training_scenes(self) -> Scenes:
         """What is drawn, scene after scene, in training."""

@@ -8,6 +8,7 @@ from typing import Any
 from gdn_keras.checks import (
     check_choice,
     check_integer,
+    check_learning_rates,
     check_positive,
     check_scales,
     check_widths,
@@ -94,17 +95,7 @@ class Recipe:
         choices |= {"loss": LOSSES, "precision": PRECISIONS, "output": tuple(READ_OUTS)}
         for name, allowed in choices.items():
             check_choice(name, getattr(self, name), allowed)
-        self._check_rates()
-
-    def _check_rates(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
-        check_positive("final_learning_rate", self.final_learning_rate)
-        if self.final_learning_rate > self.learning_rate:
-            raise ValueError(
-                "`final_learning_rate` must be at most `learning_rate`. Received: "
-                f"final_learning_rate={self.final_learning_rate}, "
-                f"learning_rate={self.learning_rate}"
-            )
+        check_learning_rates(self.learning_rate, self.final_learning_rate)
 
     @property
     def training_scales(self) -> tuple[float, ...]:
