@@ -1,8 +1,10 @@
 import json
 
 import cone
+import pytest
 
 
+@pytest.mark.slow
 def test_a_width_is_trained_and_tested_once(tmp_path, capsys):
     flags = ["--output", str(tmp_path), "--cones", "1.6", "--seeds", "1"]
     flags += ["--images", "60", "--test-images", "10", "--epochs", "1"]

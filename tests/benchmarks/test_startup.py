@@ -2,6 +2,7 @@ import pytest
 import startup
 
 
+@pytest.mark.slow
 def test_phases_beside_plain_keras(tmp_path, capsys):
     startup.main(["--turns", "1", "--output", str(tmp_path / "new")])
     table = (tmp_path / "new" / "startup.md").read_text()

@@ -261,7 +261,7 @@ def test_colour_bytes(tmp_path):
         served.serve_uint8(pixels[..., 0])
 
 
-@pytest.mark.parametrize("sampling", ["matched", "dense"])
+@pytest.mark.parametrize("sampling", ["matched", pytest.param("dense", marks=pytest.mark.slow)])
 def test_images_of_unknown_size(tmp_path, sampling):
     network = small_network(sampling=sampling, pooling="average")
     model = retarget(network, input_shape=(None, None, 1))
