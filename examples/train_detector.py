@@ -2,7 +2,7 @@
 
     python examples/train_detector.py
 
-No network, no GPU, nothing to prepare: about 15 minutes on 2 cores, with digits that come with the
+No network, no GPU, nothing to prepare: about 16 minutes on 2 cores, with digits that come with the
 package. Scenes of 96×96 pixels with 4 to 14 digits of size 1, then the same weights on scenes of
 640×480 with digits of nine sizes. Everything is in runs/detector, with report.md as its first page:
 average precision at each size, its curves, pictures with boxes, model.keras and a SavedModel, both
