@@ -61,7 +61,6 @@ TASKS = {
             scales=_powers(-2, 6),
             train_scales=_powers(-1, 3),
             augment=(33.5, 112.0),
-            contrast=2.0,
         ),
     ),
 }

@@ -24,8 +24,8 @@ SAMPLINGS = tuple(DEFAULT_TRUNCATIONS)
 MAPS = ("pixels", "points")
 
 # Half-width of a matched channel's receptive cone, in standard deviations of the smoothing that
-# is still to come. Two is the narrowest that costs no accuracy on digits and on photographs of
-# traffic signs (docs/experiments.md); digits alone bear 1.6.
+# is still to come. Photographs of traffic signs lose accuracy with 1.6, where digits hardly do
+# (docs/experiments.md).
 DEFAULT_CONE = 2.0
 
 EVERYWHERE = math.inf
