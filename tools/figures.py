@@ -41,7 +41,7 @@ SIGMA, ANGLE = 4.0, math.pi / 6  # as in the paper's figures 3 and 4
 DIGIT = 3  # of the test digits in the package
 SCENE_SIZES, SCENE_SEED = tuple(2 ** (k / 2) for k in range(-1, 7)), 1
 SHIPPED = Path(__file__).parents[1] / "saved_models" / "digit_detector" / "average_precision.json"
-PLAIN = PICTURES.parent / "results" / "detector_plain.json"
+PLAIN = PICTURES.parent / "results" / "detector_plain_former.json"  # the better one
 
 
 def support_regions(path: Path) -> None:
@@ -145,7 +145,7 @@ def headline(path: Path) -> None:
     found = {
         name: values[0] for name, values in detector.predict(scene.image[None], verbose=0).items()
     }
-    contestants = {"gdn_keras": SHIPPED, "plain CNN, trained on the same scenes": PLAIN}
+    contestants = {"gdn_keras": SHIPPED, "plain CNN, trained on the same size": PLAIN}
     with figure_file(path, 1, 2, (9.6, 4.0)) as (figure, axes):
         picture, curves = axes[0]
         grid = picture.get_gridspec()
