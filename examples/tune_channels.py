@@ -48,7 +48,9 @@ def parser() -> argparse.ArgumentParser:
     flags = argparse.ArgumentParser(
         description=__doc__,
         usage="%(prog)s [flags]",
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, 30, width=100),
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
+            prog, max_help_position=30, width=100
+        ),
         epilog="A search that was stopped goes on when the same command is given again.",
     )
     flags.add_argument("--output", metavar="FOLDER", default="runs/tune", help="(runs/tune)")

@@ -151,13 +151,24 @@ class Detector(keras.Model):
         grids = self._channels.point_grids(shape)
         return tuple(grid._replace(**_counts(grid)) for grid in grids), shape
 
-    def fit(self, x: Any = None, y: Any = None, **kwargs: Any) -> keras.callbacks.History:
-        """As for any Keras model; boxes and labels that are arrays are checked first."""
+    def fit(
+        self, x: Any = None, y: Any = None, *, callbacks: Any = None, **kwargs: Any
+    ) -> keras.callbacks.History:
+        """As for any Keras model; boxes and labels that are arrays are checked first.
+
+        Those of a pipeline are not: a label that is no class makes the loss NaN, which stops the
+        training.
+        """
         if isinstance(x, np.ndarray):
             shape = x.shape[1:3]
             boxes, labels = (ops.convert_to_numpy(v) for v in self._boxes_and_labels(y, shape))
             check_boxes(boxes[labels >= 0], labels[labels >= 0], shape, self.num_classes)
-        return super().fit(x, y, **kwargs)
+        check = _FiniteLoss(self.num_classes)
+        if isinstance(callbacks, keras.callbacks.CallbackList):
+            callbacks.append(check)
+        else:
+            callbacks = [*_as_list(callbacks), check]
+        return super().fit(x, y, callbacks=callbacks, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
         """As for any Keras model, which cannot say what it finds in no image at all."""
@@ -195,7 +206,7 @@ class Detector(keras.Model):
             seen = box_targets(points, heat, boxes, self.extent)
             errors = box_loss(seen, y_pred[..., self.num_classes :], ops.max(heat, axis=-1))
             loss += _BOX_WEIGHT * errors
-        return loss
+        return ops.where(ops.max(labels) < self.num_classes, loss, float("nan"))
 
     def _boxes_and_labels(self, y: Any, shape: tuple[Any, Any]) -> tuple[Any, Any]:
         """Padded boxes (x1, y1, x2, y2) and labels, with at least one entry of padding."""
@@ -284,6 +295,28 @@ class Detector(keras.Model):
             for name in ("network", "preprocessor")
         }
         return cls(**{**config, **parts})
+
+
+class _FiniteLoss(keras.callbacks.Callback):
+    """Raises where the loss is not a number, after which every weight is lost."""
+
+    def __init__(self, num_classes: int):
+        super().__init__()
+        self.num_classes = num_classes
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        if math.isnan((logs or {}).get("loss", 0.0)):
+            raise ValueError(
+                f"The loss is not a number after batch {batch + 1}: a label must be below "
+                f"num_classes={self.num_classes}, boxes and images finite, and the learning rate "
+                "lower if they are. Received: loss=nan"
+            )
+
+
+def _as_list(callbacks: Any) -> list[keras.callbacks.Callback]:
+    if callbacks is None:
+        return []
+    return list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
 
 
 def _layer_with_grids(network: keras.Model) -> keras.layers.Layer:

@@ -61,7 +61,9 @@ def recipe_parser(
     parser = argparse.ArgumentParser(
         description=description,
         usage="%(prog)s [flags]",
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, 30, width=100),
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
+            prog, max_help_position=30, width=100
+        ),
         epilog="A run that was stopped goes on when the same command is given again.",
     )
     help_text = f"where everything goes (default: {output})"

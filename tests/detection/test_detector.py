@@ -230,6 +230,33 @@ def test_wrong_targets_are_named(images, y, message):
     assert "\n" not in str(error.value)
 
 
+class Batches(keras.utils.PyDataset):
+    """A pipeline, whose labels nobody sees before they are trained on."""
+
+    def __init__(self, images, labels):
+        super().__init__()
+        self.images, self.labels = images, labels
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        return self.images, {"boxes": BOXES, "labels": self.labels}
+
+
+@pytest.mark.parametrize("callbacks", [None, "one", "list"])
+def test_labels_of_pipelines_that_are_no_class_stop_the_training(images, callbacks):
+    detector = make_detector()
+    detector.compile("adam")
+    ended = []
+    callback = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: ended.append(1))
+    given = {None: None, "one": callback, "list": [callback]}[callbacks]
+    detector.fit(Batches(images, LABELS), callbacks=given, verbose=0)
+    assert len(ended) == (callbacks is not None)
+    with pytest.raises(ValueError, match="a label must be below num_classes=2"):
+        detector.fit(Batches(images, LABELS + 1), callbacks=given, verbose=0)
+
+
 def test_wrong_images_are_named(images):
     with pytest.raises(ValueError, match=r"Images must have shape \[batch, height"):
         make_detector()(images[..., 0])

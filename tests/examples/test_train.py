@@ -135,6 +135,7 @@ def test_docstrings_name_the_command_and_help_works(name):
     assert max(map(len, help_text.splitlines())) <= 100
     for group in ("network", "data", "training", "machine"):
         assert f"\n{group}:\n" in help_text
+    assert "\n  --output FOLDER  " in help_text
 
 
 @pytest.mark.slow
