@@ -3,7 +3,12 @@
 For `tfds.load("mnist_large_scale/size2")` import `gdn_keras.datasets.mnist_large_scale` first.
 """
 
-from gdn_keras.datasets.augmentation import random_affine, random_contrast, random_frame
+from gdn_keras.datasets.augmentation import (
+    random_affine,
+    random_bend,
+    random_contrast,
+    random_frame,
+)
 from gdn_keras.datasets.boxes import (
     BoxedImage,
     load_coco,
@@ -60,6 +65,7 @@ __all__ = [
     "load_official_large_scale",
     "load_pascal_voc",
     "random_affine",
+    "random_bend",
     "random_contrast",
     "random_frame",
     "read_boxed_images",

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 ROTATION = math.radians(12)
 SHEAR = 0.15
 SHIFT = 1.0
+BEND = 1.0
+_CUBIC = 0.85  # standard deviation of white noise after cubic interpolation
+_BEND_STEP = 9.0  # pixels of the original digits: displacements farther apart are independent
 
 # Frames from half of MNIST's own, which cuts through every digit, to MNIST's own, which cuts none.
 FRAMES = (14.0, 28.0)
@@ -113,6 +116,60 @@ def random_frame(size: float, frames: tuple[float, float] = FRAMES, share: float
         return images
 
     return apply
+
+
+def random_bend(size: float, bend: float = BEND) -> Callable:
+    """Smooth random displacements for `training_pipeline`, as if images were drawn on rubber.
+
+    Two hands differ in more than rotation and shear. The displacements are zero on the average,
+    and so are the changes of scale that they bring.
+
+    Args:
+        size: Size of the digits in the images, by which `bend` is multiplied, and so is the
+            distance over which displacements are alike, nine pixels of the original digits.
+        bend: Standard deviation of the displacement along each axis, in pixels of the original
+            digits.
+
+    Returns:
+        Function `(images, seed) -> images`, as from `random_affine`; height and width of the
+        images must be known.
+    """
+    import tensorflow as tf
+
+    check_positive("size", size)
+    check_non_negative("bend", bend)
+
+    def apply(images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
+        height, width = _known_size(images)
+        rows, columns = (math.ceil(n / (_BEND_STEP * size)) + 1 for n in (height, width))
+        coarse = tf.random.stateless_normal(
+            tf.stack([tf.shape(images)[0], rows, columns, 2]), seed, stddev=bend * size
+        )
+        fine = tf.image.resize(coarse, (height, width), "bicubic") / _CUBIC
+        y = tf.range(height, dtype="float32")[:, None] + fine[..., 0]
+        x = tf.range(width, dtype="float32") + fine[..., 1]
+        return tf.ensure_shape(_sampled(images, y, x), images.shape)
+
+    return apply
+
+
+def _sampled(images: "tf.Tensor", y: "tf.Tensor", x: "tf.Tensor") -> "tf.Tensor":
+    """Images `[n, h, w, channels]` between their pixels, at `[n, h, w]` coordinates."""
+    import tensorflow as tf
+
+    height, width = _known_size(images)
+    flat = tf.reshape(images, (-1, height * width, images.shape[-1]))
+    y, x = tf.clip_by_value(y, 0.0, height - 1.0), tf.clip_by_value(x, 0.0, width - 1.0)
+    top = tf.minimum(tf.cast(y, "int32"), height - 2)
+    left = tf.minimum(tf.cast(x, "int32"), width - 2)
+    down, right = (y - tf.cast(top, y.dtype))[..., None], (x - tf.cast(left, x.dtype))[..., None]
+
+    def at(dy: int, dx: int) -> "tf.Tensor":
+        return tf.gather(flat, (top + dy) * width + left + dx, axis=1, batch_dims=1)
+
+    upper = at(0, 0) + right * (at(0, 1) - at(0, 0))
+    lower = at(1, 0) + right * (at(1, 1) - at(1, 0))
+    return upper + down * (lower - upper)
 
 
 def random_contrast(limit: float) -> Callable:

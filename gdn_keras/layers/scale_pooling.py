@@ -84,6 +84,15 @@ class ScalePooling(keras.layers.Layer):
         kept = ops.logical_or(drawn >= self.dropout, drawn >= last)
         return ops.reshape(kept, (-1, inputs.shape[1], *(1 for _ in inputs.shape[2:])))
 
+    def save_own_variables(self, store: Any) -> None:
+        # So that a training which goes on from a file leaves out the same channels.
+        if self.dropout:
+            store["random"] = ops.convert_to_numpy(self._random.state)
+
+    def load_own_variables(self, store: Any) -> None:
+        if self.dropout and "random" in store:
+            self._random.state.assign(store["random"])
+
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         return (input_shape[0], *input_shape[2:])
 

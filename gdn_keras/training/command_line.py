@@ -70,7 +70,7 @@ def recipe_parser(
     parser.add_argument("--output", metavar="FOLDER", default=output, help=help_text)
     parser.set_defaults(compare=[], network="default", widths=None, pooling="max")
     parser.set_defaults(scales=None, train_scales=None, cone=DEFAULT_CONE, read_out="center")
-    parser.set_defaults(zero_order=False)
+    parser.set_defaults(order=2, zero_order=False, residual=False, scale_dropout=0.0)
     flag = parser.add_argument_group("network").add_argument
     if network:
         names = ", ".join(NETWORKS)
@@ -81,10 +81,16 @@ def recipe_parser(
         text = "scale channels in training, where they are to be others, such as fewer"
         flag("--train-scales", type=float, nargs=3, metavar=_CHANNELS, help=text)
         flag("--pooling", choices=POOLINGS, help="over scale channels")
+        text = "share of the scale channels that are left out at random in training"
+        flag("--scale-dropout", type=float, metavar="SHARE", help=text)
         text = "what is read of an image: its center (default), an object anywhere, or the average"
         flag("--read", choices=tuple(READ_OUTS), dest="read_out", help=text)
         text = "let layers see brightness itself too, not only its derivatives"
         flag("--zero-order", action="store_true", help=text)
+        text = "highest order of differentiation (default: 2)"
+        flag("--order", type=int, choices=(1, 2, 3), help=text)
+        text = "make pairs of layers after the first residual blocks"
+        flag("--residual", action="store_true", help=text)
         text = f"width of the receptive cone in standard deviations (default: {DEFAULT_CONE:g})"
         flag("--cone", type=float, metavar="WIDTH", help=text)
     text = "matched: each channel on a grid of its scale; dense: the paper to the letter"
@@ -101,6 +107,8 @@ def _training_flags(parser: argparse.ArgumentParser, epochs: int) -> None:
         action=argparse.BooleanOptionalAction,
         help="rotate, shear and shift training images a little, sizes kept",
     )
+    text = "with --augment, bend them too: by about this many 28ths of an object, such as 1"
+    flag("--bend", type=float, metavar="PIXELS", help=text)
     text = "change the contrast of training images at random, by up to this factor"
     flag("--contrast", type=float, metavar="FACTOR", help=text)
     flag("--batch-size", type=int, default=50, metavar="N", help="(default: 50)")
@@ -146,10 +154,14 @@ def recipe_of(options: argparse.Namespace, **changes: Any) -> Recipe:
         "widths": options.widths,
         "train_scales": scales_between(options.train_scales, "train_scales"),
         "pooling": options.pooling,
+        "scale_dropout": options.scale_dropout,
         "sampling": options.sampling,
         "cone": options.cone,
         "output": options.read_out,
+        "order": options.order,
         "zero_order": options.zero_order,
+        "residual": options.residual,
+        "bend": options.bend,
         "contrast": options.contrast,
         "epochs": options.epochs,
         "batch_size": options.batch_size,

@@ -13,6 +13,7 @@ from gdn_keras.datasets import (
     ImageData,
     evaluation_pipeline,
     random_affine,
+    random_bend,
     random_contrast,
     random_frame,
     steps_per_epoch,
@@ -68,10 +69,13 @@ def build_network(recipe: Recipe, data: ImageData) -> keras.Model:
             classes=len(data.class_names),
             scales=recipe.training_scales,
             pooling=recipe.pooling,
+            scale_dropout=recipe.scale_dropout,
             sampling=recipe.sampling,
             cone=recipe.cone,
             output=recipe.output,
+            order=recipe.order,
             zero_order=recipe.zero_order,
+            residual=recipe.residual,
             **changes,
         )
     return as_classifier(network, data.preprocessing, data.class_names)
@@ -90,6 +94,8 @@ def augmentation(recipe: Recipe, frame: int, prepared: bool = False) -> Callable
     if recipe.augment is not None:
         smallest, largest = (extent / _DIGIT for extent in recipe.augment)
         changes.append(random_affine(smallest))
+        if recipe.bend is not None:
+            changes.append(random_bend(smallest, recipe.bend))
         if recipe.augment[1] < frame:  # there is something around the objects to cut off
             changes.append(random_frame(largest))
     if recipe.contrast is not None:

@@ -9,6 +9,7 @@ from gdn_keras.checks import (
     check_choice,
     check_integer,
     check_learning_rates,
+    check_non_negative,
     check_positive,
     check_scales,
     check_widths,
@@ -33,15 +34,20 @@ class Recipe:
         scales: sigma_0 of the scale channels of the finished network.
         train_scales: sigma_0 of the scale channels in training; `scales` if `None`.
         pooling: "max", "average" or "logsumexp", over scale channels.
+        scale_dropout: Share of the scale channels that are left out at random in training.
         sampling: "matched" or "dense".
         cone: Width of the receptive cone where the centre is read, see `ScaleChannels`.
         output: What is read of an image: its "center", an object "anywhere", or the "average" of
             all places.
+        order: Highest order of differentiation, from 1 to 3.
         zero_order: Whether layers take the smoothed image itself too.
+        residual: Whether pairs of layers after the first are residual blocks.
         augment: Smallest and largest extent, in pixels, of the objects in the training images:
             these are then rotated, sheared and shifted a little, in proportion to the first, and
             half of them cut to smaller frames, in proportion to the second, unless it is that of
             the whole image. Sizes are kept. `None` for images as they are.
+        bend: With `augment`, how far training images are bent too: standard deviation of smooth
+            displacements, in 28ths of the smallest extent; `None` for not at all.
         contrast: Largest factor by which the contrast of training images is changed at random,
             up or down; `None` for images as they are.
         epochs: Times that each training image is seen.
@@ -60,11 +66,15 @@ class Recipe:
     scales: tuple[float, ...] = PAPER_SCALES
     train_scales: tuple[float, ...] | None = None
     pooling: str = "max"
+    scale_dropout: float = 0.0
     sampling: str = "matched"
     cone: float = DEFAULT_CONE
     output: str = "center"
+    order: int = 2
     zero_order: bool = False
+    residual: bool = False
     augment: tuple[float, float] | None = None
+    bend: float | None = None
     contrast: float | None = None
     epochs: int = 10
     batch_size: int = 50
@@ -87,11 +97,24 @@ class Recipe:
             checked["augment"] = _check_extents(self.augment)
         for name, minimum in {"epochs": 1, "batch_size": 1, "seed": 0}.items():
             checked[name] = check_integer(name, getattr(self, name), minimum)
+        if check_non_negative("scale_dropout", self.scale_dropout) >= 1:
+            raise ValueError(
+                "`scale_dropout` must lie in [0, 1). "
+                f"Received: scale_dropout={self.scale_dropout!r}"
+            )
+        if self.bend is not None:
+            checked["bend"] = check_positive("bend", self.bend)
+            if self.augment is None:
+                raise ValueError(
+                    "`bend` needs `augment`, which says how large objects are. "
+                    f"Received: bend={self.bend!r}, augment=None"
+                )
         if self.contrast is not None and check_positive("contrast", self.contrast) < 1:
             raise ValueError(f"`contrast` must be at least 1. Received: contrast={self.contrast!r}")
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        choices = {"network": NETWORKS, "pooling": POOLINGS, "sampling": SAMPLINGS}
+        choices: dict[str, tuple[Any, ...]] = {"order": (1, 2, 3)}
+        choices |= {"network": NETWORKS, "pooling": POOLINGS, "sampling": SAMPLINGS}
         choices |= {"loss": LOSSES, "precision": PRECISIONS, "output": tuple(READ_OUTS)}
         for name, allowed in choices.items():
             check_choice(name, getattr(self, name), allowed)

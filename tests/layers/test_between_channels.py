@@ -77,3 +77,14 @@ def test_scale_dropout_leaves_out_whole_channels_and_keeps_one(pooling):
         assert np.mean(y[:, 0] == 4) == pytest.approx(0.4, abs=0.1)
     with pytest.raises(ValueError, match=r"`dropout`.*Received: dropout=1"):
         ScalePooling("max", dropout=1.0)
+
+
+def test_scale_dropout_goes_on_from_a_file_as_it_would_have(tmp_path):
+    stack = np.random.default_rng(0).normal(size=(20, 4, 2)).astype("float32")
+    model = keras.Sequential([keras.Input((4, 2)), ScalePooling("max", dropout=0.5)])
+    first = numpy(model(stack, training=True))
+    model.save(tmp_path / "model.keras")
+    expected = numpy(model(stack, training=True))
+    assert not np.array_equal(first, expected)
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(numpy(loaded(stack, training=True)), expected)

@@ -5,7 +5,13 @@ from gdn_keras.training import Recipe, prepare_training, run_training
 
 # Small enough for seconds, large enough to learn something.
 TINY = Recipe(
-    widths=(4, 6), scales=(1.0, 2.0), cone=3.5, augment=(28.0, 28.0), epochs=3, batch_size=20
+    widths=(4, 6),
+    scales=(1.0, 2.0),
+    scale_dropout=0.1,
+    cone=3.5,
+    augment=(28.0, 28.0),
+    epochs=3,
+    batch_size=20,
 )
 
 

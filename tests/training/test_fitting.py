@@ -126,12 +126,20 @@ def test_seeds_give_weights(tiny, data):
     assert weights_equal(same[0], same[1]) and not weights_equal(same[0], same[2])
 
 
-def test_zero_order_terms(tiny, data):
-    terms = [
-        scale_channels_of(build_network(recipe, data)).network.layers[0].kernel.shape[0]
-        for recipe in (tiny, dataclasses.replace(tiny, zero_order=True))
-    ]
-    assert terms == [5, 6]
+@pytest.mark.parametrize(
+    ("changes", "terms"), [({}, 5), ({"zero_order": True}, 6), ({"order": 1}, 2), ({"order": 3}, 9)]
+)
+def test_terms_of_the_jet(tiny, data, changes, terms):
+    network = build_network(dataclasses.replace(tiny, **changes), data)
+    assert scale_channels_of(network).network.layers[0].kernel.shape[0] == terms
+
+
+def test_residual_blocks_and_scale_dropout(tiny, data):
+    recipe = dataclasses.replace(tiny, widths=(4, 4, 4), residual=True, scale_dropout=0.25)
+    network = build_network(recipe, data)
+    layers = scale_channels_of(network).network.layers
+    assert any(isinstance(layer, keras.layers.Add) for layer in layers)
+    assert network.get_layer("scale_pooling").dropout == 0.25
 
 
 def test_a_loss_that_is_not_finite_stops_before_anything_is_kept(tiny, tmp_path):
@@ -238,6 +246,15 @@ def test_original_digits_are_not_framed_and_nothing_is_done_without_augmentation
     assert np.abs(changed - images).max() > 0.5
     assert np.ptp(changed[:, 0], axis=(1, 2)).max() < 0.1
     assert augmentation(Recipe(), 28) is None
+
+
+def test_bends_are_in_proportion_to_the_smallest_object():
+    coordinates = np.arange(112, dtype="float32")[None, :, None, None].repeat(112, 2).repeat(9, 0)
+    straight, bent = (
+        augmentation(Recipe(augment=(56, 112), bend=bend), 112)(coordinates, np.array([0, 1]))
+        for bend in (None, 1.5)
+    )
+    assert np.std((bent - straight).numpy()[:, 30:-30, 30:-30]) == pytest.approx(3.0, rel=0.2)
 
 
 def test_images_of_more_contrast_are_not_taken_for_pixels(data):
