@@ -1,8 +1,12 @@
 """Random changes of training images that leave the size of objects as it is."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import ndimage
 
 from gdn_keras.checks import check_non_negative, check_positive
 
@@ -14,8 +18,7 @@ ROTATION = math.radians(12)
 SHEAR = 0.15
 SHIFT = 1.0
 BEND = 1.0
-_CUBIC = 0.85  # standard deviation of white noise after cubic interpolation
-_BEND_STEP = 9.0  # pixels of the original digits: displacements farther apart are independent
+_BEND_STEP = 9.0  # pixels of the original digits between independent displacements
 
 # Frames from half of MNIST's own, which cuts through every digit, to MNIST's own, which cuts none.
 FRAMES = (14.0, 28.0)
@@ -141,16 +144,29 @@ def random_bend(size: float, bend: float = BEND) -> Callable:
 
     def apply(images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
         height, width = _known_size(images)
-        rows, columns = (math.ceil(n / (_BEND_STEP * size)) + 1 for n in (height, width))
-        coarse = tf.random.stateless_normal(
-            tf.stack([tf.shape(images)[0], rows, columns, 2]), seed, stddev=bend * size
-        )
-        fine = tf.image.resize(coarse, (height, width), "bicubic") / _CUBIC
-        y = tf.range(height, dtype="float32")[:, None] + fine[..., 0]
-        x = tf.range(width, dtype="float32") + fine[..., 1]
+        rows, columns = (bending_matrix(n, size).astype("float32") for n in (height, width))
+        shape = tf.stack([2, tf.shape(images)[0], rows.shape[1], columns.shape[1]])
+        nodes = tf.random.stateless_normal(shape, seed, stddev=bend * size)
+        dy, dx = tf.unstack(rows @ nodes @ columns.T)
+        y = tf.range(height, dtype="float32")[:, None] + dy
+        x = tf.range(width, dtype="float32") + dx
         return tf.ensure_shape(_sampled(images, y, x), images.shape)
 
     return apply
+
+
+@functools.lru_cache(maxsize=16)
+def bending_matrix(length: int, size: float = 1.0) -> np.ndarray:
+    """From independent displacements of nodes to smooth ones of pixels, of the same variance.
+
+    Args:
+        length: Number of pixels.
+        size: Size of the digits, by which the distance of the nodes is multiplied.
+    """
+    nodes = max(2, round(length / (_BEND_STEP * size)))
+    factor = (length / nodes, 1)
+    matrix = ndimage.zoom(np.eye(nodes), factor, order=3, grid_mode=True, mode="nearest")
+    return matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
 
 
 def _sampled(images: "tf.Tensor", y: "tf.Tensor", x: "tf.Tensor") -> "tf.Tensor":
