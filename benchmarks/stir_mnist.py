@@ -1,14 +1,15 @@
 """STIR-MNIST: digits anywhere in the image, trained on some sizes and tested on all.
 
-    python benchmarks/stir_mnist.py --mnist-dir MNIST --scenario 2 --output runs/stir2
+    python benchmarks/stir_mnist.py --mnist-dir MNIST --scenario 2 --augment --bend 1 --output DIR
 
 About ten minutes on 2 cores. 500 digits at each of 16 training sizes, 48 000 images shown, and
-nothing chosen on test digits. Beside the report of every run, OUTPUT/results.json has the accuracy
+nothing chosen on test digits. Beside the report of every run, DIR/results.json has the accuracy
 at each size and the means over the sizes that were in the training and over those that were not.
 
     --scenario 1 | 2 | 3 | 4     trained on 17 to 32, 33 to 48, 49 to 64 pixels, or on all
     --data-seed N                other digits, in other places
     --augment                    training digits rotated, sheared and shifted a little
+    --bend 1                     and bent
 """
 
 import argparse
@@ -30,7 +31,7 @@ from gdn_keras.training.command_line import recipe_of, recipe_parser, run_comman
 from gdn_keras.training.run_folder import read_results, write_text
 
 PIXELS = 28  # of a digit whose channel is sigma_0 = 1
-SCALES = tuple(2 ** (k / 2) for k in range(-2, 5))
+SCALES = tuple(2 ** (k / 2) for k in range(-2, 6))
 IMAGES = 48_000  # shown in training
 
 
@@ -51,10 +52,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 def channels(sizes: Sequence[int]) -> tuple[float, ...]:
-    """Those of `SCALES` that an octave about the digits of these sizes, and a step more, needs."""
-    low, high = min(sizes) / PIXELS / 2**0.5, max(sizes) / PIXELS * 2**0.5
-    reach = 2**0.5 * 0.999
-    return tuple(scale for scale in SCALES if low / reach < scale < high * reach)
+    """Those of `SCALES` from 3/4 of the smallest digit's scale to 5/2 of the largest's.
+
+    Digits of 17 to 64 pixels then find channels in use that are to them what these are to digits in
+    training.
+    """
+    low, high = min(sizes) / PIXELS * 0.75, max(sizes) / PIXELS * 2.5
+    return tuple(scale for scale in SCALES if low < scale < high)
 
 
 def runs_of(options: argparse.Namespace) -> dict[str, tuple[Recipe, ImageData]]:

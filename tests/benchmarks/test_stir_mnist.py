@@ -4,7 +4,7 @@ import stir_mnist
 
 
 @pytest.mark.parametrize(
-    ("scenario", "low", "high"), [(1, 0.5, 2), (2, 0.707, 2.83), (3, 1, 4), (4, 0.5, 4)]
+    ("scenario", "low", "high"), [(1, 0.5, 2.83), (2, 1, 4), (3, 1.41, 5.66), (4, 0.5, 5.66)]
 )
 def test_channels_in_training(scenario, low, high):
     channels = stir_mnist.channels(stir_mnist.SCENARIOS[scenario])
