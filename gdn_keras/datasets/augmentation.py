@@ -178,7 +178,8 @@ def _sampled(images: "tf.Tensor", y: "tf.Tensor", x: "tf.Tensor") -> "tf.Tensor"
     y, x = tf.clip_by_value(y, 0.0, height - 1.0), tf.clip_by_value(x, 0.0, width - 1.0)
     top = tf.minimum(tf.cast(y, "int32"), height - 2)
     left = tf.minimum(tf.cast(x, "int32"), width - 2)
-    down, right = (y - tf.cast(top, y.dtype))[..., None], (x - tf.cast(left, x.dtype))[..., None]
+    down = tf.expand_dims(y - tf.cast(top, y.dtype), -1)
+    right = tf.expand_dims(x - tf.cast(left, x.dtype), -1)
 
     def at(dy: int, dx: int) -> "tf.Tensor":
         return tf.gather(flat, (top + dy) * width + left + dx, axis=1, batch_dims=1)
