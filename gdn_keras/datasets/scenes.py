@@ -17,7 +17,7 @@ from gdn_keras.checks import (
     check_positive,
     check_sizes,
 )
-from gdn_keras.datasets.augmentation import BEND, ROTATION, SHEAR, bending_matrix
+from gdn_keras.datasets.augmentation import ROTATION, SHEAR
 from gdn_keras.datasets.clutter import draw_clutter
 from gdn_keras.datasets.digits import Digits, load_embedded_digits
 from gdn_keras.datasets.large_scale import select_split
@@ -104,8 +104,8 @@ class Scenes:
             images, or "tight" for what is at least half as light as the object's peak.
         extent: Side of the nominal box of an object of size 1.
         max_overlap: Greatest share of the smaller of two nominal boxes that the other may cover.
-        augment: Whether objects are rotated, sheared and bent a little, each time anew. Sizes are
-            kept.
+        augment: Whether objects are rotated and sheared a little, each time anew. Areas, and so
+            sizes, are kept.
     """
 
     images: np.ndarray
@@ -324,19 +324,15 @@ def _render(image: np.ndarray, size: float) -> np.ndarray:
 
 
 def _varied(rng: np.random.Generator, image: np.ndarray) -> np.ndarray:
-    """An object bent, sheared and rotated about its centre, as `gdn_keras.datasets` does it."""
+    """An object rotated and sheared about its centre, as `random_affine` does it."""
     angle, slant = rng.uniform(-1, 1, 2) * (ROTATION, SHEAR)
     cos, sin = np.cos(angle), np.sin(angle)
     linear = np.array([[slant * sin + cos, sin], [slant * cos - sin, cos]])
-    rows, columns = (bending_matrix(length) for length in image.shape[:2])
-    bend = rows @ rng.normal(0, BEND, (2, rows.shape[1], columns.shape[1])) @ columns.T
-    # What is bent stays where it is: the centre of its light is not moved.
-    light = image.sum(axis=2) / max(image.sum(), 1e-6)
-    bend -= np.sum(bend * light, axis=(1, 2), keepdims=True)
-    offsets = np.indices(image.shape[:2]) - (np.array(image.shape[:2])[:, None, None] - 1) / 2
-    places = np.tensordot(linear, offsets, 1) + np.indices(image.shape[:2]) - offsets + bend
+    centre = (np.array(image.shape[:2]) - 1) / 2
+    offset = centre - linear @ centre
     planes = [
-        ndimage.map_coordinates(image[..., k], places, order=3) for k in range(image.shape[2])
+        ndimage.affine_transform(image[..., k], linear, offset, order=3)
+        for k in range(image.shape[2])
     ]
     return np.clip(np.stack(planes, axis=-1), 0, image.max())
 
