@@ -1,6 +1,9 @@
 """The peers of the detector: their points are where they say, at every level."""
 
 import dataclasses
+import functools
+import json
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -13,6 +16,7 @@ pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="the peers are TensorFlow's"
 )
 
+ROOT = Path(__file__).parents[2]
 SETTINGS = dataclasses.replace(DetectorSettings(), widths=(4, 6, 8))
 
 
@@ -66,3 +70,19 @@ def test_mirror_images_of_cells_keep_their_boxes():
             np.sort(image[y1:y2, x1:x2].ravel()).tolist()
             == np.sort(images[0, 3:9, 2:7].ravel()).tolist()
         )
+
+
+def test_a_detector_is_evaluated_on_any_number_of_scenes(tmp_path, capsys, monkeypatch):
+    from detectors import evaluate
+
+    small = {"test_shape": (120, 160), "test_sizes": (1.0, 2.0), "test_count": (4, 6)}
+    settings = functools.partial(DetectorSettings, **small)
+    monkeypatch.setattr(evaluate, "DetectorSettings", settings)
+    model = ROOT / "saved_models" / "digit_detector" / "model.keras"
+    evaluate.main([str(model), "--scenes", "3", "--output", str(tmp_path / "results.json")])
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert sum(row["objects"] for row in results["sizes"]) == results["all"]["objects"] > 8
+    assert results["all"]["ap50"] > 0.9 and 0.97 < results["slope"] < 1.03
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    with pytest.raises(SystemExit, match="2"):
+        evaluate.main([str(tmp_path / "none.keras"), "--output", str(tmp_path / "results.json")])
