@@ -8,6 +8,7 @@
     augmented   the same, trained on images rescaled at random over all sizes of the test
     pyramid     the same on an image pyramid, the maximum over its levels: trained with levels
                 about the size of the training images, tested with as many as the sizes need
+    all_levels  the same, trained with all levels of the test
     ours        a finished run of examples/train_folder.py or examples/train_large_scale.py
 
 With `--ours`, the CNNs have its widths and see its images in its order for as many steps. Written
@@ -65,8 +66,6 @@ class Task:
         recipe: How to train, without a run to compare with.
         window: Height and width of a level of the pyramid, about the objects in training.
         boundary: What lies beyond an image.
-        all_levels: Whether the pyramid is trained with all levels: a texture shows all of them
-            something, an object in the middle of much background does not.
         extent: Extent of what is seen, from a size of the data set.
     """
 
@@ -75,7 +74,6 @@ class Task:
     recipe: Recipe
     window: int
     boundary: str = "replicate"
-    all_levels: bool = False
     extent: Callable[[float], float] = float
 
 
@@ -90,7 +88,6 @@ TASKS = {
         Recipe(widths=(16, 24, 32, 48), epochs=16),
         window=112,
         boundary="symmetric",
-        all_levels=True,
         extent=lambda distance: 5 ** (-distance / 8),  # a factor of five from 1 to 9
     ),
 }
@@ -134,11 +131,6 @@ class Contest:
         ends = math.floor(-high + 0.01), math.ceil(-low - 0.01)
         return tuple(2 ** (k / 2) for k in range(ends[0], ends[1] + 1))
 
-    @property
-    def training_levels(self) -> tuple[float, ...]:
-        near = tuple(2 ** (k / 2) for k in range(-2, 3))
-        return self.levels if self.task.all_levels else near
-
 
 def plain(contest: Contest) -> tuple[keras.Model, keras.Model, Callable | None]:
     """Networks to train and to test with, of equal weights, and what is done to training images."""
@@ -155,18 +147,29 @@ def augmented(contest: Contest) -> tuple[keras.Model, keras.Model, Callable | No
 
 
 def pyramid(contest: Contest) -> tuple[keras.Model, keras.Model, Callable | None]:
-    """The same, on an image pyramid."""
-    networks = [
-        pyramid_cnn(
-            contest.shape, contest.widths, factors, contest.task.window, contest.task.boundary
-        )
-        for factors in (contest.training_levels, contest.levels)
-    ]
-    trained, tested = (_classifier(contest, network) for network in networks)
-    return trained, tested, None
+    """The same, on an image pyramid that has fewer levels in training."""
+    near = tuple(2 ** (k / 2) for k in range(-2, 3))
+    return _pyramid(contest, near), _pyramid(contest, contest.levels), None
 
 
-CONTESTANTS = {"plain": plain, "augmented": augmented, "pyramid": pyramid}
+def all_levels(contest: Contest) -> tuple[keras.Model, keras.Model, Callable | None]:
+    """The same with all levels in training."""
+    network = _pyramid(contest, contest.levels)
+    return network, network, None
+
+
+CONTESTANTS = {
+    "plain": plain,
+    "augmented": augmented,
+    "pyramid": pyramid,
+    "all_levels": all_levels,
+}
+
+
+def _pyramid(contest: Contest, factors: Sequence[float]) -> keras.Model:
+    window, boundary = contest.task.window, contest.task.boundary
+    network = pyramid_cnn(contest.shape, contest.widths, factors, window, boundary)
+    return _classifier(contest, network)
 
 
 def _classifier(contest: Contest, network: keras.Model) -> keras.Model:

@@ -93,7 +93,7 @@ def test_trains_tests_and_draws_what_is_not_done_yet(tmp_path, monkeypatch, caps
     assert "seed is 0 there and 1 now" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["augmented", "pyramid"])
+@pytest.mark.parametrize("name", ["augmented", "pyramid", "all_levels"])
 def test_networks_of_the_others(name):
     options = alternatives.flags().parse_args(["--output", "x", "--epochs", "1", *FEW])
     contest = alternatives.prepare(options)
