@@ -1,6 +1,6 @@
 """STIR-MNIST: digits anywhere in the image, trained on some sizes and tested on all.
 
-    python benchmarks/stir_mnist.py --mnist-dir MNIST --scenario 2 --augment --bend 1 --output DIR
+    python benchmarks/stir_mnist.py --mnist-dir MNIST --scenario 2 --augment --output DIR
 
 About ten minutes on 2 cores. 500 digits at each of 16 training sizes, 48 000 images shown, and
 nothing chosen on test digits. Beside the report of every run, DIR/results.json has the accuracy
@@ -9,7 +9,6 @@ at each size and the means over the sizes that were in the training and over tho
     --scenario 1 | 2 | 3 | 4     trained on 17 to 32, 33 to 48, 49 to 64 pixels, or on all
     --data-seed N                other digits, in other places
     --augment                    training digits rotated, sheared and shifted a little
-    --bend 1                     and bent
 """
 
 import argparse

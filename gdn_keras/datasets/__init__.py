@@ -5,7 +5,6 @@ For `tfds.load("mnist_large_scale/size2")` import `gdn_keras.datasets.mnist_larg
 
 from gdn_keras.datasets.augmentation import (
     random_affine,
-    random_bend,
     random_contrast,
     random_frame,
 )
@@ -65,7 +64,6 @@ __all__ = [
     "load_official_large_scale",
     "load_pascal_voc",
     "random_affine",
-    "random_bend",
     "random_contrast",
     "random_frame",
     "read_boxed_images",

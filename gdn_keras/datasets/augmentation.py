@@ -1,12 +1,8 @@
 """Random changes of training images that leave the size of objects as it is."""
 
-import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from scipy import ndimage
 
 from gdn_keras.checks import check_non_negative, check_positive
 
@@ -17,8 +13,6 @@ if TYPE_CHECKING:
 ROTATION = math.radians(12)
 SHEAR = 0.15
 SHIFT = 1.0
-BEND = 1.0
-_BEND_STEP = 9.0  # pixels of the original digits between independent displacements
 
 # Frames from half of MNIST's own, which cuts through every digit, to MNIST's own, which cuts none.
 FRAMES = (14.0, 28.0)
@@ -119,74 +113,6 @@ def random_frame(size: float, frames: tuple[float, float] = FRAMES, share: float
         return images
 
     return apply
-
-
-def random_bend(size: float, bend: float = BEND) -> Callable:
-    """Smooth random displacements for `training_pipeline`, as if images were drawn on rubber.
-
-    Two hands differ in more than rotation and shear. The displacements are zero on the average,
-    and so are the changes of scale that they bring.
-
-    Args:
-        size: Size of the digits in the images, by which `bend` is multiplied, and so is the
-            distance over which displacements are alike, nine pixels of the original digits.
-        bend: Standard deviation of the displacement along each axis, in pixels of the original
-            digits.
-
-    Returns:
-        Function `(images, seed) -> images`, as from `random_affine`; height and width of the
-        images must be known.
-    """
-    import tensorflow as tf
-
-    check_positive("size", size)
-    check_non_negative("bend", bend)
-
-    def apply(images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
-        height, width = _known_size(images)
-        rows, columns = (bending_matrix(n, size).astype("float32") for n in (height, width))
-        shape = tf.stack([2, tf.shape(images)[0], rows.shape[1], columns.shape[1]])
-        nodes = tf.random.stateless_normal(shape, seed, stddev=bend * size)
-        dy, dx = tf.unstack(rows @ nodes @ columns.T)
-        y = tf.range(height, dtype="float32")[:, None] + dy
-        x = tf.range(width, dtype="float32") + dx
-        return tf.ensure_shape(_sampled(images, y, x), images.shape)
-
-    return apply
-
-
-@functools.lru_cache(maxsize=16)
-def bending_matrix(length: int, size: float = 1.0) -> np.ndarray:
-    """From independent displacements of nodes to smooth ones of pixels, of the same variance.
-
-    Args:
-        length: Number of pixels.
-        size: Size of the digits, by which the distance of the nodes is multiplied.
-    """
-    nodes = max(2, round(length / (_BEND_STEP * size)))
-    factor = (length / nodes, 1)
-    matrix = ndimage.zoom(np.eye(nodes), factor, order=3, grid_mode=True, mode="nearest")
-    return matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
-
-
-def _sampled(images: "tf.Tensor", y: "tf.Tensor", x: "tf.Tensor") -> "tf.Tensor":
-    """Images `[n, h, w, channels]` between their pixels, at `[n, h, w]` coordinates."""
-    import tensorflow as tf
-
-    height, width = _known_size(images)
-    flat = tf.reshape(images, (-1, height * width, images.shape[-1]))
-    y, x = tf.clip_by_value(y, 0.0, height - 1.0), tf.clip_by_value(x, 0.0, width - 1.0)
-    top = tf.minimum(tf.cast(y, "int32"), height - 2)
-    left = tf.minimum(tf.cast(x, "int32"), width - 2)
-    down = tf.expand_dims(y - tf.cast(top, y.dtype), -1)
-    right = tf.expand_dims(x - tf.cast(left, x.dtype), -1)
-
-    def at(dy: int, dx: int) -> "tf.Tensor":
-        return tf.gather(flat, (top + dy) * width + left + dx, axis=1, batch_dims=1)
-
-    upper = at(0, 0) + right * (at(0, 1) - at(0, 0))
-    lower = at(1, 0) + right * (at(1, 1) - at(1, 0))
-    return upper + down * (lower - upper)
 
 
 def random_contrast(limit: float) -> Callable:

@@ -107,8 +107,6 @@ def _training_flags(parser: argparse.ArgumentParser, epochs: int) -> None:
         action=argparse.BooleanOptionalAction,
         help="rotate, shear and shift training images a little, sizes kept",
     )
-    text = "with --augment, bend them too: by about this many 28ths of an object, such as 1"
-    flag("--bend", type=float, metavar="PIXELS", help=text)
     text = "change the contrast of training images at random, by up to this factor"
     flag("--contrast", type=float, metavar="FACTOR", help=text)
     flag("--batch-size", type=int, default=50, metavar="N", help="(default: 50)")
@@ -161,7 +159,6 @@ def recipe_of(options: argparse.Namespace, **changes: Any) -> Recipe:
         "order": options.order,
         "zero_order": options.zero_order,
         "residual": options.residual,
-        "bend": options.bend,
         "contrast": options.contrast,
         "epochs": options.epochs,
         "batch_size": options.batch_size,

@@ -13,7 +13,6 @@ from gdn_keras.datasets import (
     ImageData,
     evaluation_pipeline,
     random_affine,
-    random_bend,
     random_contrast,
     random_frame,
     steps_per_epoch,
@@ -94,8 +93,6 @@ def augmentation(recipe: Recipe, frame: int, prepared: bool = False) -> Callable
     if recipe.augment is not None:
         smallest, largest = (extent / _DIGIT for extent in recipe.augment)
         changes.append(random_affine(smallest))
-        if recipe.bend is not None:
-            changes.append(random_bend(smallest, recipe.bend))
         if recipe.augment[1] < frame:  # there is something around the objects to cut off
             changes.append(random_frame(largest))
     if recipe.contrast is not None:

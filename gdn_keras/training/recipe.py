@@ -46,8 +46,6 @@ class Recipe:
             these are then rotated, sheared and shifted a little, in proportion to the first, and
             half of them cut to smaller frames, in proportion to the second, unless it is that of
             the whole image. Sizes are kept. `None` for images as they are.
-        bend: With `augment`, how far training images are bent too: standard deviation of smooth
-            displacements, in 28ths of the smallest extent; `None` for not at all.
         contrast: Largest factor by which the contrast of training images is changed at random,
             up or down; `None` for images as they are.
         epochs: Times that each training image is seen.
@@ -74,7 +72,6 @@ class Recipe:
     zero_order: bool = False
     residual: bool = False
     augment: tuple[float, float] | None = None
-    bend: float | None = None
     contrast: float | None = None
     epochs: int = 10
     batch_size: int = 50
@@ -102,13 +99,6 @@ class Recipe:
                 "`scale_dropout` must lie in [0, 1). "
                 f"Received: scale_dropout={self.scale_dropout!r}"
             )
-        if self.bend is not None:
-            checked["bend"] = check_positive("bend", self.bend)
-            if self.augment is None:
-                raise ValueError(
-                    "`bend` needs `augment`, which says how large objects are. "
-                    f"Received: bend={self.bend!r}, augment=None"
-                )
         if self.contrast is not None and check_positive("contrast", self.contrast) < 1:
             raise ValueError(f"`contrast` must be at least 1. Received: contrast={self.contrast!r}")
         for name, value in checked.items():

@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
-from scipy import ndimage
 
 from gdn_keras.datasets import (
     load_embedded_digits,
     random_affine,
-    random_bend,
     random_contrast,
     random_frame,
     rescale_images,
@@ -111,7 +109,7 @@ def test_bad_frames():
         random_frame(1, share=2)
 
 
-@pytest.mark.parametrize("change", [random_affine(1), random_bend(1), random_frame(1)])
+@pytest.mark.parametrize("change", [random_affine(1), random_frame(1)])
 def test_images_of_unknown_size_are_refused(change):
     import tensorflow as tf
 
@@ -126,32 +124,6 @@ def test_images_go_on_as_their_edges_do():
     moved = random_affine(size=8, rotation=0.0, shear=0.0)(images, [0, 1]).numpy()
     beyond = np.abs(np.diff(moved, axis=2)).max()
     assert beyond < 2 / SIDE  # a constant in place of the edge would be a jump
-
-
-def test_bends_are_smooth_and_as_far_as_was_said(images):
-    rows, columns = np.meshgrid(*(np.arange(SIDE, dtype="float32"),) * 2, indexing="ij")
-    # Pictures of the coordinates, which say where each pixel of the bent image came from.
-    pictures = np.stack([rows, columns, rows], axis=-1)[None].repeat(len(images), 0)
-    pictures[..., 2:] = images
-    bent = random_bend(size=2, bend=1.5)(pictures, [0, 1]).numpy()
-    inside = bent[:, 16:-16, 16:-16]
-    displacements = inside[..., :2] - pictures[:, 16:-16, 16:-16, :2]
-    assert displacements.std() == pytest.approx(3.0, rel=0.1)
-    assert abs(displacements.mean()) < 0.3
-    steps = np.diff(displacements, axis=1)
-    assert 0.1 < steps.std() < 0.5  # of 3 pixels in 18
-    for picture, image in zip(bent, images, strict=True):
-        expected = ndimage.map_coordinates(image[..., 0], picture[..., :2].T, order=1).T
-        np.testing.assert_allclose(picture[..., 2], expected, atol=1e-3)
-
-
-def test_bends_repeat_themselves_and_may_be_none(images):
-    bend = random_bend(size=2)
-    np.testing.assert_array_equal(bend(images, [3, 4]), bend(images, [3, 4]))
-    assert np.abs(bend(images, [3, 4]) - bend(images, [3, 5])).max() > 0.1
-    np.testing.assert_array_equal(random_bend(size=2, bend=0.0)(images, [3, 4]), images)
-    with pytest.raises(ValueError, match="bend=-1"):
-        random_bend(size=2, bend=-1)
 
 
 def test_contrast_changes_within_its_limit_about_the_mean(images):

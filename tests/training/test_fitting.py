@@ -248,15 +248,6 @@ def test_original_digits_are_not_framed_and_nothing_is_done_without_augmentation
     assert augmentation(Recipe(), 28) is None
 
 
-def test_bends_are_in_proportion_to_the_smallest_object():
-    coordinates = np.arange(112, dtype="float32")[None, :, None, None].repeat(112, 2).repeat(9, 0)
-    straight, bent = (
-        augmentation(Recipe(augment=(56, 112), bend=bend), 112)(coordinates, np.array([0, 1]))
-        for bend in (None, 1.5)
-    )
-    assert np.std((bent - straight).numpy()[:, 30:-30, 30:-30]) == pytest.approx(3.0, rel=0.2)
-
-
 def test_images_of_more_contrast_are_not_taken_for_pixels(data):
     photographs = np.random.default_rng(0).integers(0, 256, (20, 12, 12, 1), "uint8")
     photographs = LabelledImages(photographs, np.arange(20) % 10)

@@ -34,8 +34,6 @@ def test_training_may_differ_from_use():
         ({"augment": (56, 28)}, r"two extents in increasing order.*\(56, 28\)"),
         ({"augment": 28}, "two extents"),
         ({"contrast": 0.5}, r"`contrast` must be at least 1. Received: contrast=0.5"),
-        ({"bend": 1.0}, "`bend` needs `augment`"),
-        ({"bend": 0.0, "augment": (28, 28)}, "bend=0"),
         ({"augment": (0, 28)}, "augment=0"),
         ({"learning_rate": 0}, "learning_rate=0"),
         ({"final_learning_rate": 0.1}, "at most"),
