@@ -82,7 +82,8 @@ def gaussian_derivative_network(
         residual: Whether pairs of layers after the first become residual blocks, with a skip that
             is sampled on the coarser grid. It helps networks of six and more layers to train.
         scale_dropout: Share of the scale channels left out at random in training. It helps where
-            few sizes are in the training set and one channel learns all the work.
+            few sizes are in the training set and one channel learns all the work, and with
+            textures, which give every channel something to see.
         boundary: "symmetric", "replicate" or "zero".
         truncation: Bound on the mass cut off each smoothing kernel; 1e-3 for matched sampling by
             default, and 1e-4 for dense, whose operators are then of lower rank and cheaper.
