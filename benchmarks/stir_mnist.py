@@ -2,9 +2,9 @@
 
     python benchmarks/stir_mnist.py --mnist-dir MNIST --scenario 2 --augment --output DIR
 
-About ten minutes on 2 cores. 500 digits at each of 16 training sizes, 48 000 images shown, and
-nothing chosen on test digits. Beside the report of every run, DIR/results.json has the accuracy
-at each size and the means over the sizes that were in the training and over those that were not.
+About ten minutes on 2 cores. 500 digits at each of 16 training sizes, 48 000 images shown; choose
+by the validation digits. Beside the report of every run, DIR/results.json has the accuracy at each
+size and the means over the sizes that were in the training and over those that were not.
 
     --scenario 1 | 2 | 3 | 4     trained on 17 to 32, 33 to 48, 49 to 64 pixels, or on all
     --data-seed N                other digits, in other places

@@ -17,6 +17,7 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from gdn_keras.datasets.scenes import BACKGROUNDS
+from gdn_keras.detection import Detector
 from gdn_keras.detection.evaluation import evaluate_detector
 from gdn_keras.detection.settings import DetectorSettings
 from gdn_keras.training.run_folder import load_network, write_text
@@ -41,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             background=options.background,
         )
         detector = load_network(options.model)
+        if not isinstance(detector, Detector):
+            raise ValueError(f"`model` must be a detector. Received: {options.model}")
     except (ValueError, OSError) as error:
         parser.error(str(error))
     (everything, *sizes), slope = evaluate_detector(

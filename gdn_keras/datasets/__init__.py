@@ -3,11 +3,7 @@
 For `tfds.load("mnist_large_scale/size2")` import `gdn_keras.datasets.mnist_large_scale` first.
 """
 
-from gdn_keras.datasets.augmentation import (
-    random_affine,
-    random_contrast,
-    random_frame,
-)
+from gdn_keras.datasets.augmentation import random_affine, random_contrast, random_frame
 from gdn_keras.datasets.boxes import (
     BoxedImage,
     load_coco,

@@ -206,6 +206,7 @@ class Detector(keras.Model):
             seen = box_targets(points, heat, boxes, self.extent)
             errors = box_loss(seen, y_pred[..., self.num_classes :], ops.max(heat, axis=-1))
             loss += _BOX_WEIGHT * errors
+        # A label that is no class has no heat, and would be trained as background in silence.
         return ops.where(ops.max(labels) < self.num_classes, loss, float("nan"))
 
     def _boxes_and_labels(self, y: Any, shape: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -27,7 +27,8 @@ REPORT = "report.md"
 _EPOCHS = "epochs.json"  # in a checkpoint, beside what Keras writes there
 
 
-# What reading a damaged .keras file may raise; RuntimeError if its flags say that it is encrypted.
+# What reading a damaged .keras file may raise: RuntimeError if its flags say that it is encrypted,
+# NotImplementedError if they name a compression that there is not.
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 

@@ -84,5 +84,8 @@ def test_a_detector_is_evaluated_on_any_number_of_scenes(tmp_path, capsys, monke
     assert sum(row["objects"] for row in results["sizes"]) == results["all"]["objects"] > 8
     assert results["all"]["ap50"] > 0.9 and 0.97 < results["slope"] < 1.03
     assert len(capsys.readouterr().out.splitlines()) == 2
-    with pytest.raises(SystemExit, match="2"):
-        evaluate.main([str(tmp_path / "none.keras"), "--output", str(tmp_path / "results.json")])
+    classifier = ROOT / "saved_models" / "default_size2" / "model.keras"
+    for wrong, message in ((tmp_path / "none.keras", "none.keras"), (classifier, "a detector")):
+        with pytest.raises(SystemExit, match="2"):
+            evaluate.main([str(wrong), "--output", str(tmp_path / "results.json")])
+        assert message in capsys.readouterr().err
