@@ -133,10 +133,11 @@ class Detector(keras.Model):
             channel_spacing(scales)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
-        if len(inputs.shape) != 4:
+        channels = self.network.input_shape[-1]
+        if len(inputs.shape) != 4 or inputs.shape[-1] not in (channels, None):
             raise ValueError(
-                "Images must have shape [batch, height, width, channels]. "
-                f"Received: shape {tuple(inputs.shape)}"
+                f"Images must have shape [batch, height, width, channels], with {channels} as the "
+                f"last. Received: shape {tuple(inputs.shape)}"
             )
         inputs = ops.cast(inputs, self.compute_dtype)
         if self.preprocessor is not None:

@@ -260,3 +260,9 @@ def test_labels_of_pipelines_that_are_no_class_stop_the_training(images, callbac
 def test_wrong_images_are_named(images):
     with pytest.raises(ValueError, match=r"Images must have shape \[batch, height"):
         make_detector()(images[..., 0])
+
+
+@pytest.mark.parametrize("shape", [(1, 32, 48, 3), (1, 1, 32, 48)])
+def test_images_of_other_channels_are_named(shape):
+    with pytest.raises(ValueError, match=r"with 1 as the last. Received: shape"):
+        make_detector().predict(np.zeros(shape, "uint8"), verbose=0)
