@@ -11,8 +11,9 @@
     all_levels  the same, trained with all levels of the test
     ours        a finished run of examples/train_folder.py or examples/train_large_scale.py
 
-With `--ours`, the CNNs have its widths and see its images in its order for as many steps. Written
-are DIR/results.json, DIR/table.md and DIR/curves.png. A contestant that is in results.json is not
+With `--ours`, the CNNs have its widths and see its images in its order for as many steps. Their
+loss and learning rate are their own, chosen on validation images (`Task.cnn`). Written are
+DIR/results.json, DIR/table.md and DIR/curves.png. A contestant that is in results.json is not
 trained again. Times are the best of several steps, which other work on the machine disturbs least.
 The seconds of a training are those of its steps, without what is tested and kept in between.
 """
@@ -67,6 +68,7 @@ class Task:
         window: Height and width of a level of the pyramid, about the objects in training.
         boundary: What lies beyond an image.
         extent: Extent of what is seen, from a size of the data set.
+        cnn: Fields of the recipe that the CNNs have of their own.
     """
 
     data: str
@@ -75,6 +77,7 @@ class Task:
     window: int
     boundary: str = "replicate"
     extent: Callable[[float], float] = float
+    cnn: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 TASKS = {
@@ -95,11 +98,12 @@ TASKS = {
 
 @dataclasses.dataclass(frozen=True)
 class Contest:
-    """One task with its images and its recipe."""
+    """One task with its images and its recipes."""
 
     task: Task
     data: ImageData
     recipe: Recipe
+    cnn_recipe: Recipe
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -178,7 +182,7 @@ def _classifier(contest: Contest, network: keras.Model) -> keras.Model:
 
 def compete(contest: Contest, name: str) -> dict[str, Any]:
     """Trains and tests one of `CONTESTANTS`."""
-    recipe, data = contest.recipe, contest.data
+    recipe, data = contest.cnn_recipe, contest.data
     keras.utils.set_random_seed(recipe.seed)
     trained, tested, rescale = CONTESTANTS[name](contest)
     compile_network(trained, recipe, contest.steps)
@@ -207,12 +211,15 @@ def _measured(
 ) -> dict[str, Any]:
     """Accuracy over sizes, with parameters and times."""
     batch = contest.recipe.batch_size
+    held_out = contest.data.validation
+    guesses = tested.predict(np.asarray(held_out.images), batch_size=batch, verbose=0)
     images, labels = next(iter(fit_options(contest.recipe, contest.data)["x"]))
     inputs = np.asarray(contest.data.test(contest.data.test_sizes[0]).images[:batch])
     step = _best_seconds(lambda: trained.train_on_batch(images, labels))
     forward = _best_seconds(lambda: tested.predict_on_batch(inputs))
     return {
         "accuracy": {f"{size:.4g}": value for size, value in curve.items()},
+        "validation": float(np.mean(guesses.argmax(axis=-1) == held_out.labels)),
         "parameters": sum(math.prod(weight.shape) for weight in tested.trainable_weights),
         "training_seconds": step * contest.steps,
         "training_ms_per_image": 1e3 * step / len(images),
@@ -250,8 +257,9 @@ def prepare(options: argparse.Namespace) -> Contest:
         ) from None
     fields = {field.name for field in dataclasses.fields(Recipe)} & set(known)
     recipe = Recipe(**{name: known[name] for name in fields}) if known else task.recipe
-    changes = {"epochs": options.epochs, "seed": options.seed}
-    changes = {name: value for name, value in changes.items() if value is not None}
+    recipe = _changed(recipe, epochs=options.epochs, seed=options.seed)
+    cnn_recipe = dataclasses.replace(recipe, **task.cnn)
+    own = {"loss": options.loss, "learning_rate": options.learning_rate}
     described = describe_data(data)
     for name in ("training_images", "training_checksum", "test_sizes", "test_images"):
         if known and known[name] != described[name]:
@@ -259,7 +267,13 @@ def prepare(options: argparse.Namespace) -> Contest:
                 f"`ours` must be a run on the same images. Received: {options.ours}, with "
                 f"{known[name]} as its {name}, not {described[name]}"
             )
-    return Contest(task, data, dataclasses.replace(recipe, **changes))
+    return Contest(task, data, recipe, _changed(cnn_recipe, **own))
+
+
+def _changed(recipe: Recipe, **values: Any) -> Recipe:
+    """The recipe with the values that are not `None`."""
+    given = {name: value for name, value in values.items() if value is not None}
+    return dataclasses.replace(recipe, **given)
 
 
 def table(results: dict[str, Any], size_name: str) -> str:
@@ -270,6 +284,7 @@ def table(results: dict[str, Any], size_name: str) -> str:
         cells = " | ".join(f"{100 * result['accuracy'][size]:.2f}" for size in sizes)
         lines.append(f"| {name}, % | {cells} |")
     columns = {
+        "validation": ("validation, %", "{:.2f}"),
         "parameters": ("parameters", "{:.0f}"),
         "training_seconds": ("training, s", "{:.0f}"),
         "training_ms_per_image": ("training, ms per image", "{:.2f}"),
@@ -278,7 +293,8 @@ def table(results: dict[str, Any], size_name: str) -> str:
     titles = " | ".join(title for title, _ in columns.values())
     lines += ["", f"| | {titles} |", "|---" * (len(columns) + 1) + "|"]
     for name, result in results.items():
-        cells = [form.format(result[key]) for key, (_, form) in columns.items()]
+        shown = {**result, "validation": 100 * result["validation"]}
+        cells = [form.format(shown[key]) for key, (_, form) in columns.items()]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -299,6 +315,9 @@ def flags() -> argparse.ArgumentParser:
     flag("--epochs", type=int, metavar="N", help=text)
     flag("--images", type=int, metavar="N", help="training images (default: all)")
     flag("--test-images", type=int, metavar="N", help="test images a size (default: all)")
+    text = "of the CNNs (default: what was best on validation images)"
+    flag("--loss", choices=("binary", "softmax"), help=text)
+    flag("--learning-rate", type=float, metavar="RATE", help=text)
     flag("--seed", type=int, metavar="N", help="(default: that of `ours`, else 0)")
     return parser
 
@@ -309,7 +328,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     try:
         contest = prepare(options)
-        settings = {**contest.recipe.as_dict(), **describe_data(contest.data)}
+        settings = {**contest.cnn_recipe.as_dict(), **describe_data(contest.data)}
         folder = open_run(settings, options.output)
     except (ValueError, OSError) as error:
         parser.error(str(error))

@@ -83,6 +83,7 @@ def test_trains_tests_and_draws_what_is_not_done_yet(tmp_path, monkeypatch, caps
     curve = results["plain"]["accuracy"]
     assert len(curve) == 3 and curve["1"] > 0.2  # it has learned something where it was trained
     assert results["plain"]["inference_ms_per_image"] > 0
+    assert results["plain"]["validation"] > 0.2
     monkeypatch.setattr(alternatives, "compete", None)
     capsys.readouterr()
     alternatives.main([*flags, "--only", "plain"])  # nothing is left to do
@@ -91,6 +92,15 @@ def test_trains_tests_and_draws_what_is_not_done_yet(tmp_path, monkeypatch, caps
     with pytest.raises(SystemExit):
         alternatives.main([*flags, "--only", "plain", "--seed", "1"])
     assert "seed is 0 there and 1 now" in capsys.readouterr().err
+
+
+def test_loss_and_rate_of_the_cnns_are_their_own(monkeypatch):
+    task = dataclasses.replace(alternatives.TASKS["large_scale"], cnn={"loss": "softmax"})
+    monkeypatch.setitem(alternatives.TASKS, "large_scale", task)
+    flags = ["--output", "x", "--learning-rate", "0.002", *FEW]
+    contest = alternatives.prepare(alternatives.flags().parse_args(flags))
+    assert (contest.cnn_recipe.loss, contest.cnn_recipe.learning_rate) == ("softmax", 0.002)
+    assert (contest.recipe.loss, contest.recipe.learning_rate) == ("binary", 0.01)
 
 
 @pytest.mark.parametrize("name", ["augmented", "pyramid", "all_levels"])
@@ -109,6 +119,7 @@ def test_networks_of_the_others(name):
     "flags, message",
     [
         (["--epochs", "0"], "`epochs`"),
+        (["--learning-rate", "-1"], "`learning_rate`"),
         (["--images", "1000000"], "1000000"),
         (["--ours", "nowhere"], "nowhere"),
         (["--data", "gtsrb"], "Final_Training"),
