@@ -21,7 +21,7 @@ SETTINGS = dataclasses.replace(DetectorSettings(), widths=(4, 6, 8))
 
 
 @pytest.mark.parametrize(("name", "features", "levels"), [("plain", 14, 1), ("pyramid", 14, 3)])
-def test_points_are_as_many_as_the_grids_have(name, features, levels, tmp_path):
+def test_points_are_as_many_as_the_grids_have(name, features, levels):
     from detectors import networks
 
     network = getattr(networks, f"{name}_network")(SETTINGS, (0.5, 1.0, 2.0))
@@ -30,6 +30,13 @@ def test_points_are_as_many_as_the_grids_have(name, features, levels, tmp_path):
     assert len(grids) == levels
     points = sum(grid.rows * grid.columns for grid in grids)
     assert network(images).shape == (2, points, features)
+
+
+def test_detectors_of_others_are_kept_in_files(tmp_path):
+    from detectors import networks
+
+    network = networks.pyramid_network(SETTINGS, (1.0, 2.0))
+    images = np.random.default_rng(0).random((2, 44, 60, 1), "float32")
     detector = Detector(network, num_classes=10, confidence_threshold=0.0)
     found = detector.predict(images, verbose=0)
     detector.save(tmp_path / "model.keras")

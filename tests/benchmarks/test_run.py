@@ -50,6 +50,7 @@ def test_process_that_dies_is_an_error():
         process.ask("versions")
 
 
+@pytest.mark.slow
 def test_suite_writes_table_numbers_and_plots(tmp_path):
     pytest.importorskip("matplotlib")
     run.write_results(run_suite(TINY, InThisProcess), tmp_path, drawing=True)

@@ -52,7 +52,7 @@ def squares(centres, sizes):
 
 
 @pytest.mark.parametrize("ratio", [2**0.25, 2**0.5, 2.0])
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(
     x=st.floats(0.2, 0.8),
     y=st.floats(0.2, 0.8),

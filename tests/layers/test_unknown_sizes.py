@@ -26,7 +26,6 @@ SCALES = (1.0, 2**0.5, 2.0)
 @pytest.mark.parametrize(
     "read, boundary",
     [
-        ("center", "zero"),
         ("center", "symmetric"),
         ("anywhere", "replicate"),
         ("map", "symmetric"),

@@ -56,8 +56,8 @@ def test_mixed_precision_keeps_float32_logits(policy):
         keras.config.set_dtype_policy("float32")
     x, y = images((24, 24, 1)), np.eye(3, dtype="float32")
     model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
-    assert np.isfinite(model.fit(x, y, epochs=3, verbose=0).history["loss"]).all()
-    assert model.predict(x, verbose=0).dtype == np.float32
+    assert np.isfinite(model.fit(x, y, verbose=0).history["loss"]).all()
+    assert keras.backend.standardize_dtype(model(x).dtype) == "float32"
     assert models.scale_channels_of(model).network.layers[0].compute_dtype == policy[6:]
 
 
@@ -94,16 +94,15 @@ def test_map_output(sampling):
 
 
 @pytest.mark.parametrize(
-    "output, shape",
+    "output, shape, residual",
     [
-        ("center", (3,)),
-        ("anywhere", (3,)),
-        ("average", (3,)),
-        ("map", (24, 24, 3)),
-        ("points", None),
+        ("center", (3,), True),
+        ("anywhere", (3,), False),
+        ("average", (3,), True),
+        ("map", (24, 24, 3), False),
+        ("points", None, True),
     ],
 )
-@pytest.mark.parametrize("residual", [False, True])
 def test_outputs(tmp_path, output, shape, residual):
     keras.utils.set_random_seed(0)
     options = {**SMALL, "widths": (4, 6, 5), "zero_order": True, "order": 3, "residual": residual}

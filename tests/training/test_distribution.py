@@ -135,7 +135,7 @@ def test_devices(backend, devices, on_one_device, tmp_path):
     check_equal([start(file, backend, devices)], [file], on_one_device)
 
 
-@pytest.mark.parametrize("devices", [4, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("devices", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_two_processes(devices, on_one_device, tmp_path):
     files = [tmp_path / f"weights{i}.npz" for i in range(2)]
     address = f"127.0.0.1:{free_port()}"

@@ -26,7 +26,7 @@ def graphs_left_behind():
     return sum(type(x).__name__ == "FuncGraph" for x in gc.get_objects())
 
 
-@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("scaled", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_no_graph_stays_behind_after_fit(scaled):
     counts = []
     for _ in range(3):
