@@ -12,7 +12,7 @@
     ours        a finished run of examples/train_folder.py or examples/train_large_scale.py
 
 With `--ours`, the CNNs have its widths and see its images in its order for as many steps. Their
-loss and learning rate are their own, chosen on validation images (`Task.cnn`). Written are
+loss, learning rate and head are their own, chosen on validation images (`Task`). Written are
 DIR/results.json, DIR/table.md and DIR/curves.png. A contestant that is in results.json is not
 trained again. Times are the best of several steps, which other work on the machine disturbs least.
 The seconds of a training are those of its steps, without what is tested and kept in between.
@@ -69,6 +69,7 @@ class Task:
         boundary: What lies beyond an image.
         extent: Extent of what is seen, from a size of the data set.
         cnn: Fields of the recipe that the CNNs have of their own.
+        head: Of the CNNs, as for `plain_cnn`.
     """
 
     data: str
@@ -78,6 +79,7 @@ class Task:
     boundary: str = "replicate"
     extent: Callable[[float], float] = float
     cnn: dict[str, Any] = dataclasses.field(default_factory=dict)
+    head: str = "average"
 
 
 TASKS = {
@@ -104,6 +106,7 @@ class Contest:
     data: ImageData
     recipe: Recipe
     cnn_recipe: Recipe
+    head: str
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -138,7 +141,7 @@ class Contest:
 
 def plain(contest: Contest) -> tuple[keras.Model, keras.Model, Callable | None]:
     """Networks to train and to test with, of equal weights, and what is done to training images."""
-    network = _classifier(contest, plain_cnn(contest.shape, contest.widths))
+    network = _classifier(contest, plain_cnn(contest.shape, contest.widths, contest.head))
     return network, network, None
 
 
@@ -172,7 +175,7 @@ CONTESTANTS = {
 
 def _pyramid(contest: Contest, factors: Sequence[float]) -> keras.Model:
     window, boundary = contest.task.window, contest.task.boundary
-    network = pyramid_cnn(contest.shape, contest.widths, factors, window, boundary)
+    network = pyramid_cnn(contest.shape, contest.widths, factors, window, boundary, contest.head)
     return _classifier(contest, network)
 
 
@@ -267,7 +270,8 @@ def prepare(options: argparse.Namespace) -> Contest:
                 f"`ours` must be a run on the same images. Received: {options.ours}, with "
                 f"{known[name]} as its {name}, not {described[name]}"
             )
-    return Contest(task, data, recipe, _changed(cnn_recipe, **own))
+    head = options.head or task.head
+    return Contest(task, data, recipe, _changed(cnn_recipe, **own), head)
 
 
 def _changed(recipe: Recipe, **values: Any) -> Recipe:
@@ -318,6 +322,7 @@ def flags() -> argparse.ArgumentParser:
     text = "of the CNNs (default: what was best on validation images)"
     flag("--loss", choices=("binary", "softmax"), help=text)
     flag("--learning-rate", type=float, metavar="RATE", help=text)
+    flag("--head", choices=("average", "flatten"), help=text)
     flag("--seed", type=int, metavar="N", help="(default: that of `ours`, else 0)")
     return parser
 
@@ -329,6 +334,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         contest = prepare(options)
         settings = {**contest.cnn_recipe.as_dict(), **describe_data(contest.data)}
+        settings["head"] = contest.head
         folder = open_run(settings, options.output)
     except (ValueError, OSError) as error:
         parser.error(str(error))

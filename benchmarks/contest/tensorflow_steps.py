@@ -32,14 +32,18 @@ def make_network(task: Task) -> keras.Model:
     return network
 
 
-def plain_cnn(shape, widths) -> keras.Model:
-    """3×3 convolutions of the same widths, each followed by pooling, and a dense layer."""
+def plain_cnn(shape, widths, head="average") -> keras.Model:
+    """3×3 convolutions of the same widths, each followed by pooling, and a dense layer.
+
+    It takes the average over all places, or with "flatten" a weight for each of them.
+    """
     x = images = keras.Input(shape)
     for width in widths[:-1]:
         x = keras.layers.Conv2D(width, 3, padding="same", use_bias=False)(x)
         x = keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-5)(x)
         x = keras.layers.MaxPooling2D(2, padding="same")(keras.layers.ReLU()(x))
-    x = keras.layers.GlobalAveragePooling2D()(x)
+    heads = {"average": keras.layers.GlobalAveragePooling2D, "flatten": keras.layers.Flatten}
+    x = heads[head]()(x)
     return keras.Model(images, keras.layers.Dense(widths[-1])(x))
 
 

@@ -62,6 +62,11 @@ def test_pyramid_of_one_level_is_the_plain_cnn():
     np.testing.assert_allclose(network(images), plain(images), atol=1e-5)
 
 
+def test_a_flat_head_has_a_weight_for_each_place():
+    average, flat = (plain_cnn((32, 32, 1), (4, 6, 10), head) for head in ("average", "flatten"))
+    assert flat.count_params() - average.count_params() == (8 * 8 - 1) * 6 * 10
+
+
 def test_pyramid_is_the_maximum_over_its_levels():
     images = digits(1)
     keras.utils.set_random_seed(0)
@@ -97,8 +102,9 @@ def test_trains_tests_and_draws_what_is_not_done_yet(tmp_path, monkeypatch, caps
 def test_loss_and_rate_of_the_cnns_are_their_own(monkeypatch):
     task = dataclasses.replace(alternatives.TASKS["large_scale"], cnn={"loss": "softmax"})
     monkeypatch.setitem(alternatives.TASKS, "large_scale", task)
-    flags = ["--output", "x", "--learning-rate", "0.002", *FEW]
+    flags = ["--output", "x", "--learning-rate", "0.002", "--head", "flatten", *FEW]
     contest = alternatives.prepare(alternatives.flags().parse_args(flags))
+    assert contest.head == "flatten"
     assert (contest.cnn_recipe.loss, contest.cnn_recipe.learning_rate) == ("softmax", 0.002)
     assert (contest.recipe.loss, contest.recipe.learning_rate) == ("binary", 0.01)
 
