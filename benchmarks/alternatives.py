@@ -86,7 +86,14 @@ TASKS = {
     "large_scale": Task(
         "mnist_large_scale", {"train_sizes": (2,)}, Recipe(augment=(56.0, 56.0)), window=64
     ),
-    "gtsrb": Task("gtsrb", {}, Recipe(widths=(24, 32, 48, 64, 96), epochs=8), window=64),
+    "gtsrb": Task(
+        "gtsrb",
+        {},
+        Recipe(widths=(24, 32, 48, 64, 96), epochs=8),
+        window=64,
+        cnn={"loss": "softmax", "learning_rate": 0.001},
+        head="flatten",
+    ),
     "kth_tips": Task(
         "kth_tips",
         {},
