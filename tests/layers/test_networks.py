@@ -83,7 +83,7 @@ def test_a_skip_of_equal_sigma_is_a_crop_and_of_unlike_sigma_is_resampled():
     (same,), (finer,) = concatenate
     assert same is None and finer.rows.shape == (25, 31)  # steps of 1.25 and 1 in 31 pixels
     np.testing.assert_allclose(finer.rows.sum(axis=1), 1)
-    cone = ScaleChannels(residual_network(CentralPixel), (1.0,), None)
+    cone = ScaleChannels(residual_network(CentralPixel), (1.0,), None, cone=2.0)
     (group,) = cone.plan((61, 61))
     (add,) = (k for k, x in enumerate(cone.program.layers) if isinstance(x, keras.layers.Add))
     (cut,), (whole,) = group.edges[add]
