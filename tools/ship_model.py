@@ -110,7 +110,9 @@ def card(name: str, results: dict, command: str) -> str:
     training_scales = settings["train_scales"] or settings["scales"]
     augmented = "not augmented"
     if settings["augment"]:
-        augmented = "small rotations, shears and shifts, half of the images in smaller frames"
+        augmented = "small rotations, shears and shifts"
+        if settings["augment"][1] < min(frame):
+            augmented += ", half of the images in smaller frames"
     lines = [
         f"# {name}",
         "",
