@@ -14,7 +14,6 @@ CONTESTANTS = {
     "literal_keras": ("tensorflow", "literal Keras", 4),
     "dense": ("tensorflow", "gdn_keras, dense", 10),
     "matched": ("tensorflow", "gdn_keras, matched", 50),
-    "narrow": ("tensorflow", "gdn_keras, matched, cone 1.6", 50),
     "plain_cnn": ("tensorflow", "plain CNN (one scale)", 50),
 }
 

@@ -12,8 +12,7 @@ from contest.tasks import Task
 from gdn_keras.analysis.covariance import covariance_error
 from gdn_keras.datasets import load_embedded_digits, rescale_images
 from gdn_keras.models import gaussian_derivative_network, scale_channels_of
-
-NARROW_CONE = 1.6  # which digits bear, see docs/experiments.md
+from gdn_keras.scale_space import SAMPLINGS
 
 VERSIONS = {"tensorflow": tf.__version__, "keras": keras.__version__, "numpy": np.__version__}
 
@@ -21,10 +20,9 @@ VERSIONS = {"tensorflow": tf.__version__, "keras": keras.__version__, "numpy": n
 def make_network(task: Task) -> keras.Model:
     """The contestant's network, built."""
     shape = (task.side, task.side, 1)
-    ways = {"matched": {}, "narrow": {"cone": NARROW_CONE}, "dense": {"sampling": "dense"}}
-    if task.contestant in ways:
+    if task.contestant in SAMPLINGS:
         arguments = shape, task.widths[:-1], task.widths[-1], task.scales
-        return gaussian_derivative_network(*arguments, **ways[task.contestant])
+        return gaussian_derivative_network(*arguments, sampling=task.contestant)
     if task.contestant == "plain_cnn":
         return plain_cnn(shape, task.widths)
     network = LiteralNetwork(task.widths, task.scales, task.truncation)
@@ -96,7 +94,7 @@ def training_step(network, task, batch=None):
 
 def _needed_flops(network, task) -> float | None:
     """Floating-point operations an image that the plan of a `gdn_keras` network needs."""
-    if task.contestant not in ("matched", "narrow", "dense"):
+    if task.contestant not in SAMPLINGS:
         return None
     shape = (task.side, task.side, 1)
     return 2 * needed_multiply_adds(scale_channels_of(network), shape, task.mode)
