@@ -111,7 +111,7 @@ def card(name: str, results: dict, command: str) -> str:
     augmented = "not augmented"
     if settings["augment"]:
         augmented = "small rotations, shears and shifts"
-        if settings["augment"][1] < min(frame):
+        if settings["augment"][1] < min(frame[:2]):
             augmented += ", half of the images in smaller frames"
     lines = [
         f"# {name}",
