@@ -8,22 +8,21 @@ from numpy.typing import ArrayLike
 from gdn_keras.checks import check_integer, check_positive
 
 # Height of an object over the standard deviation of all smoothing in the channel that it selects.
-_HEIGHT = 4.07
+_HEIGHT = 3.46
 _FINEST = -2  # 2^(-2/2): a Gaussian of less than half a pixel is hardly sampled
 
 
 def suggest_scales(
     heights: ArrayLike, *, layers: int = 6, scale_ratio: float = 1.25
 ) -> tuple[float, ...]:
-    """sigma_0 of the scale channels for objects of these heights: about height / 20, and beside.
+    """sigma_0 of the scale channels for objects of these heights: about height / 17, and beside.
 
     The measure is MNIST Large Scale, whose digits are 20 pixels high at size 1. Of the four
     classifiers of digits in `saved_models`, each of six layers and trained at one size, the
-    geometric mean of the sigma_0 that they select is height / 16.7 to height / 20.8 at size 1 and,
+    geometric mean of the sigma_0 that they select is height / 16.5 to height / 17.8 at size 1 and,
     by scale covariance, at all other sizes; accuracy.json beside each has the counts. That is an
-    object as high as four standard deviations of the whole cascade,
-    `sigma_0 sqrt(sum_k scale_ratio^(2k))`.
-    The latter carries the rule over to other numbers of layers.
+    object as high as three and a half standard deviations of the whole cascade,
+    `sigma_0 sqrt(sum_k scale_ratio^(2k))`, which carries the rule over to other numbers of layers.
 
     Channels lie at powers of √2, as in the paper, with one more on either side: neighbours are
     selected for one image in five.
