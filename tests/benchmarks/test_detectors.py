@@ -79,6 +79,7 @@ def test_mirror_images_of_cells_keep_their_boxes():
         )
 
 
+@pytest.mark.slow
 def test_a_detector_is_evaluated_on_any_number_of_scenes(tmp_path, capsys, monkeypatch):
     from detectors import evaluate
 

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 
+@pytest.mark.slow
 def test_formats_side_by_side(tmp_path, monkeypatch, capsys):
     pytest.importorskip("tf2onnx")
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")

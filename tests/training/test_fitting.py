@@ -211,6 +211,7 @@ trained(recipe, tiny_data(count=40), Path(sys.argv[2]))
 """
 
 
+@pytest.mark.slow
 def test_two_devices_train_as_one(tiny, tmp_path):
     one = dataclasses.replace(tiny, widths=(4,), scales=(1.0,), epochs=1)
     two = json.dumps(dataclasses.replace(one, distribute=True).as_dict())
