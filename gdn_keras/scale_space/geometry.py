@@ -24,8 +24,8 @@ SAMPLINGS = tuple(DEFAULT_TRUNCATIONS)
 MAPS = ("pixels", "points")
 
 # Half-width of a matched channel's receptive cone, in standard deviations of the smoothing that
-# is still to come. Of those that were compared, the widest that takes no more time than a plain CNN,
-# and as accurate as 2 on all of MNIST and on photographs (docs/experiments.md).
+# is still to come. Of those that were compared, the widest that takes no more time than a plain
+# CNN; it is as accurate as 2 on all of MNIST and on photographs (docs/experiments.md).
 DEFAULT_CONE = 1.75
 
 EVERYWHERE = math.inf
