@@ -11,8 +11,8 @@
     all_levels  the same, trained with all levels of the test
     ours        a finished run of examples/train_folder.py or examples/train_large_scale.py
 
-With `--ours`, the CNNs have its widths and see its images in its order for as many steps. Their
-loss, learning rate and head are their own, chosen on validation images (`Task`). Written are
+With `--ours`, the CNNs have its widths and see its images in its order for as many steps. On
+signs, their loss, learning rate and head are their own, chosen on validation images. Written are
 DIR/results.json, DIR/table.md and DIR/curves.png. A contestant that is in results.json is not
 trained again. Times are the best of several steps, which other work on the machine disturbs least.
 The seconds of a training are those of its steps, without what is tested and kept in between.
@@ -326,9 +326,10 @@ def flags() -> argparse.ArgumentParser:
     flag("--epochs", type=int, metavar="N", help=text)
     flag("--images", type=int, metavar="N", help="training images (default: all)")
     flag("--test-images", type=int, metavar="N", help="test images a size (default: all)")
-    text = "of the CNNs (default: what was best on validation images)"
+    text = "of the CNNs (default: gtsrb what was best on validation images, others as `ours`)"
     flag("--loss", choices=("binary", "softmax"), help=text)
     flag("--learning-rate", type=float, metavar="RATE", help=text)
+    text = "what the CNNs read: an average, or a weight for each place (default: gtsrb flatten)"
     flag("--head", choices=("average", "flatten"), help=text)
     flag("--seed", type=int, metavar="N", help="(default: that of `ours`, else 0)")
     return parser

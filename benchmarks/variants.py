@@ -164,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     own = {} if options.epochs is None else {"epochs": options.epochs}
     try:
         recipes = {
-            text: dataclasses.replace(task.recipe, **own, **parse_variant(text))
+            text: dataclasses.replace(task.recipe, **{**own, **parse_variant(text)})
             for text in options.variants
         }
         data = load_dataset(task.data, options.data_dir, **loading)
