@@ -30,7 +30,12 @@ def test_variants_are_fields_of_the_recipe(text, changes):
 
 @pytest.mark.parametrize(
     "variant, message",
-    [("cones=2", "field of `Recipe`"), ("seed=3", "field of `Recipe`"), ("epochs=0", "`epochs`")],
+    [
+        ("cones=2", "field of `Recipe`"),
+        ("seed=3", "field of `Recipe`"),
+        ("cone=wide", "`cone`"),
+        ("epochs=0", "`epochs`"),  # of the variant, not the flag's
+    ],
 )
 def test_mistakes_end_with_one_line(tmp_path, capsys, variant, message):
     with pytest.raises(SystemExit):
