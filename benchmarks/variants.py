@@ -18,6 +18,7 @@ import ast
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,8 @@ class Task:
     data: str
     options: dict[str, Any]
     recipe: Recipe
+    validation: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Further options of the data set with `--split validation`."""
 
 
 _DIGITS = {"train_sizes": (2,)}
@@ -78,6 +81,21 @@ TASKS = {
         _RESCALED,
         Recipe(epochs=6, scales=_powers(-2, 4), train_scales=_powers(-1, 3)),
     ),
+    "kth_tips": Task(
+        "kth_tips",
+        {},
+        Recipe(
+            widths=(16, 24, 32, 48),
+            output="average",
+            scale_dropout=0.5,
+            epochs=8,
+            batch_size=20,
+            scales=_powers(-1, 4),
+            train_scales=_powers(0, 5),
+        ),
+        # The middle one of three poses, as the last one is held out of all to test with.
+        validation={"validation_numbers": (4, 5, 6)},
+    ),
 }
 
 
@@ -86,7 +104,7 @@ def parse_variant(text: str) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if text == "plain":
         return changes
-    for part in text.split(","):
+    for part in re.split(r",(?![^(]*\))", text):
         name, _, value = part.partition("=")
         known = {field.name for field in dataclasses.fields(Recipe)} - {"seed"}
         if name not in known:
@@ -144,7 +162,12 @@ def flags() -> argparse.ArgumentParser:
     flag("--data-dir", "--mnist-dir", metavar="FOLDER", help="folder of the data set")
     flag("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="N")
     flag("--split", choices=("test", "validation"), default="test", help="(default: test)")
-    flag("--epochs", type=int, metavar="N", help="(default: 10, mnist 4, gtsrb 8, others 6)")
+    flag(
+        "--epochs",
+        type=int,
+        metavar="N",
+        help="(default: that of the data set, 4 to 10)",
+    )
     flag("--images", type=int, metavar="N", help="training images (default: all)")
     flag("--test-images", type=int, metavar="N", help="test images a size (default: all)")
     return parser
@@ -156,6 +179,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     task = TASKS[options.data]
     loading = {**task.options, "test_split": options.split}
+    if options.split == "validation":
+        loading |= task.validation
     for name, value in (("count", options.images), ("test_count", options.test_images)):
         if value is not None:
             loading[name] = value

@@ -131,3 +131,33 @@ def check_input_shape(input_shape: Sequence[int | None]) -> tuple[int | None, ..
             f"Received: input_shape={input_shape!r}"
         )
     return shape
+
+
+def check_images(images: Any, channels: int) -> None:
+    """A batch of at least one image; of what has no shape, such as a pipeline, the length.
+
+    Args:
+        images: What a user passes to a model's `fit`, `evaluate` or `predict`.
+        channels: Number of colour channels that the model takes.
+    """
+    shape = getattr(images, "shape", None)
+    if shape is None:
+        if _length(images) == 0:
+            raise ValueError(f"There must be at least one image. Received: {images!r}")
+        return
+    shape = tuple(shape)
+    grey = channels == 1 and len(shape) == 3  # whose last axis Keras adds
+    if not grey and (len(shape) != 4 or shape[3] != channels):
+        raise ValueError(
+            f"Images must have shape [batch, height, width, channels], with {channels} as the "
+            f"last. Received: shape {shape}"
+        )
+    if not shape[0]:
+        raise ValueError(f"There must be at least one image. Received: shape {shape}")
+
+
+def _length(value: Any) -> int | None:
+    try:
+        return len(value)
+    except TypeError:  # of a generator, and of a pipeline that does not know
+        return None

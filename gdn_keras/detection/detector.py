@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gdn_keras.checks import check_choice, check_integer, check_positive
+from gdn_keras.checks import check_choice, check_images, check_integer, check_positive
 from gdn_keras.detection.checks import check_boxes
 from gdn_keras.detection.decoding import decode_points
 from gdn_keras.detection.grids import grid_points
@@ -134,7 +134,7 @@ class Detector(keras.Model):
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         channels = self.network.input_shape[-1]
-        if len(inputs.shape) != 4 or inputs.shape[-1] not in (channels, None):
+        if len(inputs.shape) != 4 or inputs.shape[-1] != channels:
             raise ValueError(
                 f"Images must have shape [batch, height, width, channels], with {channels} as the "
                 f"last. Received: shape {tuple(inputs.shape)}"
@@ -160,6 +160,7 @@ class Detector(keras.Model):
         Those of a pipeline are not: a label that is no class makes the loss NaN, which stops the
         training.
         """
+        check_images(x, self.network.input_shape[-1])
         if isinstance(x, np.ndarray):
             shape = x.shape[1:3]
             boxes, labels = (ops.convert_to_numpy(v) for v in self._boxes_and_labels(y, shape))
@@ -171,10 +172,14 @@ class Detector(keras.Model):
             callbacks = [*_as_list(callbacks), check]
         return super().fit(x, y, callbacks=callbacks, **kwargs)
 
+    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """As for any Keras model, with at least one image."""
+        check_images(x, self.network.input_shape[-1])
+        return super().evaluate(x, *args, **kwargs)
+
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
-        """As for any Keras model, which cannot say what it finds in no image at all."""
-        if isinstance(x, np.ndarray) and not len(x):
-            raise ValueError(f"There must be at least one image. Received: shape {x.shape}")
+        """As for any Keras model, with at least one image."""
+        check_images(x, self.network.input_shape[-1])
         return super().predict(x, *args, **kwargs)
 
     def compute_loss(

@@ -42,14 +42,14 @@ def check_image_shape(
             f"`{layer.name}` expects images of rank 4, [batch, height, width, channels]. "
             f"Received: input_shape={shape}"
         )
-    if shape[3] is None:
-        raise ValueError(
-            f"`{layer.name}` needs a known number of feature channels. "
-            f"Received: input_shape={shape}"
-        )
     if channels is not None and shape[3] != channels:
         raise ValueError(
             f"`{layer.name}` was built for images with {channels} feature channels. "
+            f"Received: input_shape={shape}"
+        )
+    if shape[3] is None:
+        raise ValueError(
+            f"`{layer.name}` needs a known number of feature channels. "
             f"Received: input_shape={shape}"
         )
     if any(size is not None and size < minimum for size in shape[1:3]):

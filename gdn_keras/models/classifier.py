@@ -6,6 +6,7 @@ from typing import Any
 import keras
 
 from gdn_keras.models.class_scores import ClassScores
+from gdn_keras.models.image_model import ImageModel
 from gdn_keras.models.raw_pixels import RawPixels
 
 
@@ -46,7 +47,7 @@ def as_classifier(
     scores = clone.output
     if class_names is not None:
         scores = ClassScores(class_names, name="class_scores")(scores)
-    result = keras.Model(images, scores, name=model.name)
+    result = ImageModel(images, scores, name=model.name)
     result.set_weights(model.get_weights())
     return result
 

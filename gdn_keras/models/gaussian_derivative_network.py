@@ -19,6 +19,7 @@ from gdn_keras.layers import (
     ScaleChannels,
     ScalePooling,
 )
+from gdn_keras.models.image_model import ImageModel
 from gdn_keras.presets import PAPER_SCALES
 from gdn_keras.scale_space import DEFAULT_CONE, DEFAULT_TRUNCATIONS, SAMPLINGS
 
@@ -101,7 +102,7 @@ def gaussian_derivative_network(
         name: Name of the model.
 
     Returns:
-        A functional `keras.Model` from images to logits. The layer "scale_channels" gives the
+        A functional `ImageModel` from images to logits. The layer "scale_channels" gives the
         stack before pooling (see `channel_model`).
     """
     widths = check_widths(widths)
@@ -155,10 +156,10 @@ def gaussian_derivative_network(
         dtype=policy,
     )(images)
     if output == "points":
-        return keras.Model(images, stack, name=name)
+        return ImageModel(images, stack, name=name)
     pooling = "max" if pooling is None else pooling
     pool = ScalePooling(pooling, scale_dropout, dtype=logits, name="scale_pooling")
-    return keras.Model(images, pool(stack), name=name)
+    return ImageModel(images, pool(stack), name=name)
 
 
 def _head(

@@ -8,6 +8,7 @@ import keras
 from gdn_keras.checks import check_choice, check_input_shape, check_scales
 from gdn_keras.layers import ScaleChannels, ScalePooling
 from gdn_keras.models.gaussian_derivative_network import OUTPUTS, READ_OUTS
+from gdn_keras.models.image_model import ImageModel
 from gdn_keras.scale_space import jet_orders
 
 
@@ -142,7 +143,7 @@ def channel_model(model: keras.Model) -> keras.Model:
     stack = layer.output
     if layer.pooling is not None:
         stack = _changed(layer, pooling=None, name=f"{layer.name}_unpooled")(layer.input)
-    return keras.Model(model.input, stack, name=f"{model.name}_channels")
+    return ImageModel(model.input, stack, name=f"{model.name}_channels")
 
 
 def parameter_counts(model: keras.Model) -> dict[str, int]:

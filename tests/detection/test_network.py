@@ -32,8 +32,7 @@ def test_points_are_those_of_the_layer():
     np.testing.assert_allclose(found, layer.points((40, 56)), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("boxes", [False, True])
-@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize(("boxes", "residual"), [(False, True), (True, False)])
 def test_training_lowers_the_loss(boxes, residual):
     detector = make_detector(boxes, residual=residual)
     assert detector.features == 10 + 4 * boxes
@@ -71,8 +70,3 @@ def test_other_scales_share_the_weights(tmp_path):
 def test_boxes_are_for_points_only():
     with pytest.raises(ValueError, match="`boxes` are for output='points'"):
         gaussian_derivative_network(boxes=True)
-
-
-def test_no_image_at_all_is_named():
-    with pytest.raises(ValueError, match="at least one image"):
-        make_detector().predict(np.zeros((0, 40, 40, 1), "uint8"))

@@ -50,7 +50,7 @@ def test_prepared_images_are_taken_as_before(network, classifier, pixels):
 @pytest.mark.parametrize("preprocessing", [ArctanContrast(), PixelScaling()])
 def test_no_images_give_no_scores(network, preprocessing):
     empty = np.zeros((0, *network.input_shape[1:]), "float32")
-    model = as_classifier(network, preprocessing, NAMES)  # Keras's `predict` refuses no images
+    model = as_classifier(network, preprocessing, NAMES)
     assert tuple(model(empty, training=False).shape) == (0, len(NAMES))
 
 

@@ -1,0 +1,43 @@
+"""Models that say what is wrong with the images they are given."""
+
+from typing import Any
+
+import keras
+
+from gdn_keras.checks import check_images
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class ImageModel(keras.Model):
+    """A functional model of one batch of images, which it checks before Keras sees it.
+
+    Keras trains on no image at all in silence and cannot predict for none, and once it was given
+    images of several sizes it does not know any more what is wrong with the next.
+
+    Example:
+
+    >>> images = keras.Input((24, 24, 3))
+    >>> model = ImageModel(images, keras.layers.GlobalMaxPooling2D()(images))
+    >>> model.predict(np.zeros((0, 24, 24, 3)))
+    Traceback (most recent call last):
+    ValueError: There must be at least one image. Received: shape (0, 24, 24, 3)
+
+    Args:
+        *args: Inputs and outputs, as of `keras.Model`.
+        **kwargs: Of `keras.Model`.
+    """
+
+    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+        """As for any Keras model, with at least one image."""
+        check_images(x, self.input_shape[-1])
+        return super().fit(x, *args, **kwargs)
+
+    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """As for any Keras model, with at least one image."""
+        check_images(x, self.input_shape[-1])
+        return super().evaluate(x, *args, **kwargs)
+
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """As for any Keras model, with at least one image."""
+        check_images(x, self.input_shape[-1])
+        return super().predict(x, *args, **kwargs)

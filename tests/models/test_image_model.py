@@ -1,0 +1,85 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gdn_keras.detection import Detector
+from gdn_keras.models import ImageModel, as_classifier, channel_model, gaussian_derivative_network
+
+SIDE = 12
+WRONG = {
+    "none": ((0, SIDE, SIDE, 3), "at least one image"),
+    "no batch": ((SIDE, SIDE, 3), "with 3 as the last"),
+    "grey": ((2, SIDE, SIDE, 1), "with 3 as the last"),
+    "channels first": ((2, 3, SIDE, SIDE), "with 3 as the last"),
+}
+
+
+def network(channels=3, **kwargs):
+    return gaussian_derivative_network(
+        (None, None, channels), (4,), classes=2, scales=(1, 2), **kwargs
+    )
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    """One that has seen two sizes, after which TensorFlow no longer knows any."""
+    model = as_classifier(network(), keras.layers.Rescaling(1 / 255))
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    for side in (SIDE, SIDE + 1, SIDE + 2):
+        model.predict(np.zeros((2, side, side, 3)), verbose=0)
+    return model
+
+
+@pytest.fixture(scope="module")
+def detector():
+    model = Detector(network(output="points"), 2)
+    model.compile("sgd")
+    return model
+
+
+@pytest.mark.parametrize("model", ["classifier", "detector"])
+@pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_is_no_batch_of_images(request, model, method, wrong):
+    shape, message = WRONG[wrong]
+    model = request.getfixturevalue(model)
+    targets = {"boxes": np.zeros((shape[0], 1, 4)), "labels": np.zeros((shape[0], 1))}
+    if isinstance(model, ImageModel):
+        targets = np.zeros(shape[0])
+    arguments = () if method == "predict" else (targets,)
+    with pytest.raises(ValueError, match=rf"{message}. Received: shape"):
+        getattr(model, method)(np.zeros(shape), *arguments, verbose=0)
+
+
+@pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
+def test_a_pipeline_without_images(classifier, method):
+    pipeline = tf.data.Dataset.from_tensor_slices((np.zeros((1, SIDE, SIDE, 3)), [0])).skip(1)
+    with pytest.raises(ValueError, match="at least one image"):
+        getattr(classifier, method)(pipeline.batch(2))
+
+
+def test_a_pipeline_that_does_not_know_its_length(classifier):
+    pipeline = tf.data.Dataset.from_generator(
+        lambda: [np.zeros((2, SIDE, SIDE, 3))],
+        output_signature=tf.TensorSpec((2, SIDE, SIDE, 3)),
+    )
+    assert classifier.predict(pipeline, steps=1, verbose=0).shape == (2, 2)
+
+
+def test_keras_adds_the_channel_of_grey_images():
+    model, images = network(1), np.random.default_rng(0).random((2, SIDE, SIDE))
+    expected = model.predict(images[..., None], verbose=0)
+    np.testing.assert_array_equal(model.predict(images, verbose=0), expected)
+
+
+def test_copies_check_as_well(tmp_path, classifier):
+    classifier.save(tmp_path / "model.keras")
+    copies = [
+        keras.saving.load_model(tmp_path / "model.keras"),
+        keras.models.clone_model(classifier),
+        channel_model(classifier),
+    ]
+    for copy in copies:
+        with pytest.raises(ValueError, match="at least one image"):
+            copy.predict(np.zeros((0, SIDE, SIDE, 3)))
