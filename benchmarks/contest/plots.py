@@ -4,7 +4,7 @@ from pathlib import Path
 
 import matplotlib
 
-from contest.report import GROWTH, curve
+from contest.report import GROWTH, curve, milliseconds
 from contest.tasks import CONTESTANTS, MODES
 
 matplotlib.use("Agg")
@@ -58,7 +58,7 @@ def _draw_times(results: dict):
         places = [i + 0.4 * (k - 0.5) for i in range(len(names))]
         values = [rows[name] for name in names]
         bars = axes.barh(places, values, 0.38, label=mode, color=MODE_COLORS[mode])
-        axes.bar_label(bars, fmt="%.3g", padding=2, fontsize=8)
+        axes.bar_label(bars, fmt=milliseconds, padding=2, fontsize=8)
     axes.set_yticks(range(len(names)), [CONTESTANTS[name][1] for name in names])
     axes.invert_yaxis()
     axes.set(xscale="log", xlabel=f"time per image, ms, network “{net}”")

@@ -9,6 +9,11 @@ GROWTH = {
 }
 
 
+def milliseconds(value: float) -> str:
+    """Three digits, without an exponent for thousands."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def write_markdown(results: dict, plots=()) -> str:
     """The whole page."""
     parts = [_machine(results)]
@@ -70,7 +75,7 @@ def _table(results: dict, net: str) -> str:
 def _cells(rows: dict, name: str, peak: float) -> list[str]:
     """Time, how many times faster than either literal network, and fraction of the peak."""
     row = rows[name]
-    cells = [f"{1e3 * row['seconds']:.3g}"]
+    cells = [milliseconds(1e3 * row["seconds"])]
     for literal in ("literal_torch", "literal_keras"):
         there = literal in rows
         cells.append(f"{rows[literal]['seconds'] / row['seconds']:.3g}" if there else "–")
@@ -152,7 +157,7 @@ def _growth_table(results: dict, name: str, title: str, column: str) -> str:
     for sampling in ("matched", "dense"):
         for mode in MODES:
             times = curve(results, name, sampling, mode)
-            cells = [f"{1e3 * times[v]:.3g}" if v in times else "–" for v in values]
+            cells = [milliseconds(1e3 * times[v]) if v in times else "–" for v in values]
             lines.append(f"| {sampling}, {mode} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
