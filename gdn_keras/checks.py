@@ -133,20 +133,23 @@ def check_input_shape(input_shape: Sequence[int | None]) -> tuple[int | None, ..
     return shape
 
 
-def check_images(images: Any, channels: int) -> None:
-    """A batch of at least one image; of what has no shape, such as a pipeline, the length.
+def check_images(images: Any, channels: int) -> Any:
+    """A batch of at least one image, or what has no shape, such as a pipeline, of some length.
 
     Args:
         images: What a user passes to a model's `fit`, `evaluate` or `predict`.
         channels: Number of colour channels that the model takes.
+
+    Returns:
+        The images, with a last axis where grey ones have none.
     """
     shape = getattr(images, "shape", None)
     if shape is None:
         if _length(images) == 0:
             raise ValueError(f"There must be at least one image. Received: {images!r}")
-        return
+        return images
     shape = tuple(shape)
-    grey = channels == 1 and len(shape) == 3  # whose last axis Keras adds
+    grey = channels == 1 and len(shape) == 3
     if not grey and (len(shape) != 4 or shape[3] != channels):
         raise ValueError(
             f"Images must have shape [batch, height, width, channels], with {channels} as the "
@@ -154,6 +157,7 @@ def check_images(images: Any, channels: int) -> None:
         )
     if not shape[0]:
         raise ValueError(f"There must be at least one image. Received: shape {shape}")
+    return images[..., None] if grey else images
 
 
 def _length(value: Any) -> int | None:

@@ -160,7 +160,7 @@ class Detector(keras.Model):
         Those of a pipeline are not: a label that is no class makes the loss NaN, which stops the
         training.
         """
-        check_images(x, self.network.input_shape[-1])
+        x = check_images(x, self.network.input_shape[-1])
         if isinstance(x, np.ndarray):
             shape = x.shape[1:3]
             boxes, labels = (ops.convert_to_numpy(v) for v in self._boxes_and_labels(y, shape))
@@ -174,12 +174,12 @@ class Detector(keras.Model):
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As for any Keras model, with at least one image."""
-        check_images(x, self.network.input_shape[-1])
+        x = check_images(x, self.network.input_shape[-1])
         return super().evaluate(x, *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
         """As for any Keras model, with at least one image."""
-        check_images(x, self.network.input_shape[-1])
+        x = check_images(x, self.network.input_shape[-1])
         return super().predict(x, *args, **kwargs)
 
     def compute_loss(

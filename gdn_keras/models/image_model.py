@@ -29,15 +29,15 @@ class ImageModel(keras.Model):
 
     def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """As for any Keras model, with at least one image."""
-        check_images(x, self.input_shape[-1])
+        x = check_images(x, self.input_shape[-1])
         return super().fit(x, *args, **kwargs)
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As for any Keras model, with at least one image."""
-        check_images(x, self.input_shape[-1])
+        x = check_images(x, self.input_shape[-1])
         return super().evaluate(x, *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """As for any Keras model, with at least one image."""
-        check_images(x, self.input_shape[-1])
+        x = check_images(x, self.input_shape[-1])
         return super().predict(x, *args, **kwargs)

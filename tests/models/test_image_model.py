@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras import ops
 
 from gdn_keras.detection import Detector
 from gdn_keras.models import ImageModel, as_classifier, channel_model, gaussian_derivative_network
@@ -67,10 +68,11 @@ def test_a_pipeline_that_does_not_know_its_length(classifier):
     assert classifier.predict(pipeline, steps=1, verbose=0).shape == (2, 2)
 
 
-def test_keras_adds_the_channel_of_grey_images():
-    model, images = network(1), np.random.default_rng(0).random((2, SIDE, SIDE))
+@pytest.mark.parametrize("convert", [np.asarray, ops.convert_to_tensor])
+def test_grey_images_may_have_no_axis_of_channels(convert):
+    model, images = network(1), np.random.default_rng(0).random((2, SIDE, SIDE), "float32")
     expected = model.predict(images[..., None], verbose=0)
-    np.testing.assert_array_equal(model.predict(images, verbose=0), expected)
+    np.testing.assert_array_equal(model.predict(convert(images), verbose=0), expected)
 
 
 def test_copies_check_as_well(tmp_path, classifier):
