@@ -115,7 +115,7 @@ def draw(path: Path = PICTURE) -> Path:
     """Accuracy over size for each training size, with ten scale channels and with one."""
     curves = {}
     for size in (1, 2, 4):
-        curves[f"10 channels, size {size}"] = curve(load(f"default_size{size}"))
+        curves[f"10 channels, size {size}"] = curve(load(f"large_size{size}"))
         curves[f"1 channel, size {size}"] = curve(load(f"single_size{size}"))
     plots.draw_generalization(curves, path)
     return path
