@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import numpy as np
 
 from gdn_keras.checks import check_images
 
@@ -27,17 +28,31 @@ class ImageModel(keras.Model):
         **kwargs: Of `keras.Model`.
     """
 
-    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+    def fit(
+        self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any
+    ) -> keras.callbacks.History:
         """As for any Keras model, with at least one image."""
         x = check_images(x, self.input_shape[-1])
-        return super().fit(x, *args, **kwargs)
+        self._check_labels(y)
+        return super().fit(x, y, *args, **kwargs)
 
-    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As for any Keras model, with at least one image."""
         x = check_images(x, self.input_shape[-1])
-        return super().evaluate(x, *args, **kwargs)
+        self._check_labels(y)
+        return super().evaluate(x, y, *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """As for any Keras model, with at least one image."""
         x = check_images(x, self.input_shape[-1])
         return super().predict(x, *args, **kwargs)
+
+    def _check_labels(self, labels: Any) -> None:
+        """Raise where one number per image is none of the classes."""
+        if not isinstance(labels, np.ndarray) or labels.ndim != 1 or len(self.output_shape) != 2:
+            return
+        classes = self.output_shape[-1]
+        if classes > 1 and labels.dtype.kind in "iu" and labels.max(initial=0) >= classes:
+            raise ValueError(
+                f"Labels must be below the number of classes, {classes}. Received: {labels.max()}"
+            )

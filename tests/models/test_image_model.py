@@ -53,6 +53,12 @@ def test_what_is_no_batch_of_images(request, model, method, wrong):
         getattr(model, method)(np.zeros(shape), *arguments, verbose=0)
 
 
+@pytest.mark.parametrize("method", ["fit", "evaluate"])
+def test_labels_that_are_no_class(classifier, method):
+    with pytest.raises(ValueError, match=r"below the number of classes, 2\. Received: 2"):
+        getattr(classifier, method)(np.zeros((3, SIDE, SIDE, 3)), np.array([0, 1, 2]))
+
+
 @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
 def test_a_pipeline_without_images(classifier, method):
     pipeline = tf.data.Dataset.from_tensor_slices((np.zeros((1, SIDE, SIDE, 3)), [0])).skip(1)
