@@ -41,7 +41,7 @@ PRESETS = {
     **{
         f"default_size{size}": {
             "description": f"`default`, ten scale channels, trained on digits of size {size} only.",
-            "parameters": {**_DEFAULT, "scales": _WIDE_SCALES, "cone": 3.5},
+            "parameters": {**_DEFAULT, "scales": _WIDE_SCALES},
             "weights": f"default_size{size}",
             **_DIGIT_NAMES,
         }
@@ -55,7 +55,6 @@ PRESETS = {
             "widths": (24, 32, 48, 64, 96),
             "classes": 43,
             "scales": tuple(2 ** (i / 2) for i in range(-2, 7)),
-            "cone": 2.0,
         },
         "weights": "traffic_signs",
     },
@@ -69,7 +68,7 @@ PRESETS = {
     },
     "large_size2": {
         "description": "`large`, ten scale channels, trained on digits of size 2 only.",
-        "parameters": {**_LARGE, "scales": _WIDE_SCALES, "cone": 1.6},
+        "parameters": {**_LARGE, "scales": _WIDE_SCALES},
         "weights": "large_size2",
         **_DIGIT_NAMES,
     },

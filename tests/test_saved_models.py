@@ -50,6 +50,16 @@ def test_every_folder_is_a_complete_model_of_moderate_size():
     assert max(sizes) < 5e6 and sum(sizes) < 20e6
 
 
+@pytest.mark.parametrize("name", [name for name in TRAINED if "parameters" in PRESETS[name]])
+def test_overrides_change_nothing_else(name):
+    """A network that is made anew for other scales is the one that was trained."""
+    trained = gdn_keras.from_preset(name)
+    same = gdn_keras.from_preset(name, scales=scale_channels_of(trained).scales)
+    images = np.random.default_rng(0).uniform(-1, 1, (2, *trained.input_shape[1:]))
+    expected, scores = (model.predict(images, verbose=0) for model in (trained, same))
+    np.testing.assert_allclose(scores, expected, atol=1e-4)
+
+
 def test_trained_weights_at_other_sizes_and_scales():
     trained = gdn_keras.from_preset("default_size1")
     other = gdn_keras.from_preset("default_size1", input_shape=(40, 50, 1), scales=(1, 2))
