@@ -10,7 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gdn_keras.checks import check_choice, check_positive, check_scales
+from gdn_keras.checks import check_choice, check_non_negative, check_positive, check_scales
 from gdn_keras.layers import _derivation  # noqa: F401  (registers the rule of GaussianDerivative)
 from gdn_keras.layers._base import check_image_shape
 from gdn_keras.layers._checks import check_network, common_smoothing
@@ -81,6 +81,9 @@ class ScaleChannels(keras.layers.Layer):
             cone, or read in another way, give other numbers.
         maps: Without a read-out: "pixels" for maps of the image's size, or "points" for what the
             last grids hold, [batch, points, features]; see `points`. Points are not pooled.
+        surround: Share of their height and width by which images are continued on each side, with
+            their edge pixels, for objects that reach the edge or go beyond it. Feature maps are
+            then computed there too, and mirrored further out only. With a read-out only.
         **kwargs: Passed to `keras.layers.Layer`.
 
     Call arguments:
@@ -102,6 +105,7 @@ class ScaleChannels(keras.layers.Layer):
         density: float = 1.0,
         cone: float = DEFAULT_CONE,
         maps: str = "pixels",
+        surround: float = 0.0,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -114,12 +118,19 @@ class ScaleChannels(keras.layers.Layer):
         self.density = check_positive("density", density)
         self.cone = check_positive("cone", cone)
         self.maps = check_choice("maps", maps, MAPS)
+        self.surround = check_non_negative("surround", surround)
         self._pool = None if pooling is None else ScalePooling(pooling, dtype=self.dtype_policy)
         check_network(self.program, self.geometry, self.scales)
         if self.maps == "points" and (not self.geometry.has_maps or pooling is not None):
             raise ValueError(
                 '`maps="points"` is for a network without a read-out, and points are not pooled: '
                 f"set `pooling=None`. Received: pooling={pooling!r}, network={network!r}"
+            )
+
+        if self.surround and self.geometry.has_maps:
+            raise ValueError(
+                "`surround` must be 0 for a network without a read-out, whose places are those of "
+                f"the image. Received: surround={surround!r}"
             )
 
     @cached_property
@@ -139,6 +150,7 @@ class ScaleChannels(keras.layers.Layer):
             density=self.density,
             cone=self.cone,
             maps=self.maps,
+            surround=self.surround,
         )
 
     def plan(self, shape: Sequence[int]) -> tuple[Group, ...]:
@@ -258,6 +270,7 @@ class ScaleChannels(keras.layers.Layer):
             "density": self.density,
             "cone": self.cone,
             "maps": self.maps,
+            "surround": self.surround,
         }
 
     @classmethod

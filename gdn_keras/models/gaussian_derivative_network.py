@@ -51,6 +51,7 @@ def gaussian_derivative_network(
     cone: float = DEFAULT_CONE,
     output: str = "center",
     boxes: bool = False,
+    surround: float = 0.0,
     dtype: Any = None,
     name: str = "gaussian_derivative_network",
 ) -> keras.Model:
@@ -97,6 +98,9 @@ def gaussian_derivative_network(
             `ScaleChannels.points`. "map": scores at each pixel.
         boxes: Whether points have four numbers more after the scores, for the boxes of objects;
             see `Detector`.
+        surround: Share of their height and width by which images are continued on each side, with
+            their edge pixels. It helps objects that reach the edge of the image or go beyond it;
+            textures, points and maps have no use for it. See `ScaleChannels`.
         dtype: Keras's dtype policy of the layers, such as "mixed_bfloat16"; the global one by
             default. Logits are in single precision at least.
         name: Name of the model.
@@ -152,6 +156,7 @@ def gaussian_derivative_network(
         density=density,
         cone=cone,
         maps="points" if output == "points" else "pixels",
+        surround=surround,
         name="scale_channels",
         dtype=policy,
     )(images)

@@ -41,6 +41,7 @@ def retarget(
     input_shape: Sequence[int | None] | None = None,
     scales: Sequence[float] | None = None,
     output: str | None = None,
+    surround: float | None = None,
 ) -> keras.Model:
     """The same network, with the same weights, for other images, scale channels or read-outs.
 
@@ -65,6 +66,8 @@ def retarget(
         input_shape: Height, width and channels of the new model's images; unchanged by default.
         scales: sigma_0 of the new model's scale channels; unchanged by default.
         output: As in `gaussian_derivative_network`; unchanged by default.
+        surround: As in `gaussian_derivative_network`; unchanged by default, but 0 for points and
+            maps.
     """
     channels = _require_graph(model)
     shape = check_input_shape(model.input_shape[1:] if input_shape is None else input_shape)
@@ -76,6 +79,10 @@ def retarget(
     changes: dict[str, Any] = {}
     if scales is not None:
         changes["scales"] = check_scales(scales)
+    if output in ("points", "map") and surround is None:
+        surround = 0.0
+    if surround is not None:
+        changes["surround"] = surround
     if output is not None:
         check_choice("output", output, OUTPUTS)
         changes["maps"] = "points" if output == "points" else "pixels"

@@ -68,35 +68,40 @@ def channel_grids(
 
 def _dense_axis(size: Any, scale: float, geometry: Geometry, xp: ModuleType) -> list[Axis | None]:
     """The image's pixels, within the exact reach of the truncated kernels above."""
+    beyond = xp.round(geometry.surround * size)
+    whole = size + 2 * (int(beyond) if xp is np else beyond)
     needed = [0] * (len(geometry.nodes) + 1)
-    needed[-1] = size
+    needed[-1] = whole
     for node, own in zip(reversed(geometry.nodes), range(len(needed) - 1, 0, -1), strict=True):
         reach = 0
         if node.sigma is not None:
             reach = node.margin + truncation_radius(node.sigma * scale, geometry.truncation)
         # The centre of an even image is the mean of its two central pixels.
-        wanted = {"center": 2 - size % 2, "everywhere": size}.get(node.read or "", needed[own])
-        wanted = size if node.neighbours else wanted + 2 * reach
+        wanted = {"center": 2 - size % 2, "everywhere": whole}.get(node.read or "", needed[own])
+        wanted = whole if node.neighbours else wanted + 2 * reach
         for k in node.inputs:
-            needed[k] = xp.minimum(size, xp.maximum(needed[k], wanted))
+            needed[k] = xp.minimum(whole, xp.maximum(needed[k], wanted))
     axes: list[Axis | None] = []
     for count, spacing in zip(needed, geometry.spacings, strict=True):
-        count = size if spacing == 0 else int(count) if xp is np else count
-        axis = Axis(Grid(count, 1 / scale), count / scale / 2, count != size)
+        image = spacing == 0
+        count = size if image else int(count) if xp is np else count
+        cut = False if image else count != whole
+        axis = Axis(Grid(count, 1 / scale), count / scale / 2, cut)
         axes.append(None if spacing is None else axis)
     return axes
 
 
 def _matched_axis(size: Any, scale: float, geometry: Geometry, xp: ModuleType) -> list[Axis | None]:
-    """An odd number of points about the image's centre, as far as the image or the cone goes."""
+    """An odd number of points about the image's centre, as far as surroundings or cone go."""
     image = Axis(Grid(size, 1 / scale), size / scale / 2, False)
+    end = image.edge * (1 + 2 * geometry.surround)
     known: dict[tuple, Axis] = {}
     axes: list[Axis | None] = []
     for reach, spacing in zip(geometry.reaches, geometry.spacings, strict=True):
         if spacing is not None and spacing > 0:
             key = reach, spacing
             if key not in known:  # tensors of equal grids share one object
-                known[key] = _matched_grid(image.edge, reach, spacing, geometry, xp)
+                known[key] = _matched_grid(end, reach, spacing, geometry, xp)
             axes.append(known[key])
         else:
             axes.append(image if spacing == 0 else None)
@@ -104,17 +109,17 @@ def _matched_axis(size: Any, scale: float, geometry: Geometry, xp: ModuleType) -
 
 
 def _matched_grid(
-    image_edge: Any, reach: float, spacing: float, geometry: Geometry, xp: ModuleType
+    end: Any, reach: float, spacing: float, geometry: Geometry, xp: ModuleType
 ) -> Axis:
     step = spacing / geometry.density
-    # The last point lies inside the image, at most a step from its edge.
-    to_edge = xp.maximum(0.0, xp.ceil(image_edge / step - 1 - 1e-6))
+    # The last point lies inside the image and its surroundings, at most a step from their edge.
+    to_edge = xp.maximum(0.0, xp.ceil(end / step - 1 - 1e-6))
     if reach == EVERYWHERE:
-        half, edge, cut = to_edge, image_edge, False
+        half, edge, cut = to_edge, end, False
     else:
         half = xp.minimum(to_edge, math.ceil(geometry.cone * reach / step))
         cut = half < to_edge
-        edge = xp.where(cut, (half + 0.5) * step, image_edge)
+        edge = xp.where(cut, (half + 0.5) * step, end)
     if xp is np:  # Python's numbers, which can be compared and hashed
         half, edge, cut = int(half), float(edge), bool(cut)
     return Axis(Grid(2 * half + 1, step), edge, cut)

@@ -66,6 +66,8 @@ class Geometry:
             smoothing that is still to come.
         maps: "pixels" or "points", for a network without a read-out: whether its last tensor is
             brought to the image's pixels.
+        surround: Share of the image's height and width by which feature maps go on beyond it on
+            each side; the image is then continued with its edge pixels, without end.
     """
 
     nodes: tuple[Node, ...]
@@ -75,6 +77,7 @@ class Geometry:
     density: float
     cone: float = DEFAULT_CONE
     maps: str = "pixels"
+    surround: float = 0.0
 
     @property
     def has_maps(self) -> bool:

@@ -113,11 +113,16 @@ def _plan_channel(
             for j in (i - 1, i + 1):
                 beside = grids[j][node.inputs[0]] if 0 <= j < len(scales) else None
                 sources.append(beside and _in_units(beside, scales[j] / scales[i]))
-        lifted = geometry.spacings[node.inputs[0]] == 0
-        edges.append(tuple((_edge(s, here[n], node, lifted, geometry, operator),) for s in sources))
+        lifted = [geometry.spacings[k] == 0 for k in node.inputs] + [False, False]
+        edges.append(
+            tuple(
+                (_edge(source, here[n], node, image, geometry, operator),)
+                for source, image in zip(sources, lifted, strict=False)
+            )
+        )
     outputs = None
     if geometry.has_maps and geometry.maps == "pixels" and geometry.sampling == "matched":
-        outputs = (operator(here[-1], here[0], _least(here[-1]), 0, geometry),)
+        outputs = (operator(here[-1], here[0], _least(here[-1]), 0, geometry, geometry.boundary),)
     return Group((scales[i],), tuple(edges), outputs)
 
 
@@ -140,11 +145,12 @@ def _edge(
     """What brings a node's input to its grid."""
     if source is None or target is None:
         return None
+    boundary = "replicate" if lifted and geometry.surround else geometry.boundary
     if node.sigma is not None:
         moments = 4 if lifted and geometry.sampling == "matched" else 2
-        return operator(source, target, node.sigma, node.margin, geometry, moments)
+        return operator(source, target, node.sigma, node.margin, geometry, boundary, moments)
     if abs(source[0].grid.step / target[0].grid.step - 1) > 1e-9:
-        return operator(source, target, _least(source), 0, geometry)
+        return operator(source, target, _least(source), 0, geometry, boundary)
     here, there = ([axis.grid.size for axis in axes] for axes in (source, target))
     same = all(a is b or (isinstance(a, int) and a == b) for a, b in zip(here, there, strict=True))
     return None if same else Crop(*there)
@@ -166,17 +172,18 @@ def smoothing_operator(
     sigma: float,
     margin: int,
     geometry: Geometry,
+    boundary: str,
     moments: int = 2,
     traced: Callable | None = None,
     xp: ModuleType = np,
 ) -> Operator:
     """Smoothing between two grids; cached, so that channels with equal grids share one object.
 
-    The lift is where scale channels could differ: the finer one is, the more the third and fourth
-    moments of T do. So they are set right there.
+    Where the image is lifted is where scale channels could differ: the finer one is, the more the
+    third and fourth moments of T do. So they are set right there.
     """
     rows, columns = (
-        _matrix(here, there.grid.padded(margin), sigma, geometry, moments, traced, xp)
+        _matrix(here, there.grid.padded(margin), sigma, geometry, boundary, moments, traced, xp)
         for here, there in zip(source, target, strict=True)
     )
     factors, wanted = None, geometry.sampling == "dense" and margin == 1
@@ -191,6 +198,7 @@ def _matrix(
     target: Grid,
     sigma: float,
     geometry: Geometry,
+    boundary: str,
     moments: int,
     traced: Callable | None,
     xp: ModuleType,
@@ -202,14 +210,14 @@ def _matrix(
         # A cone's end is no edge of the image: nothing is known to be zero beyond it.
         ends = {"edge": edge, "mirrored": cut, "xp": xp}
         grids = Grid(size, steps[0]), Grid(count, steps[1])
-        return way(*grids, sigma, geometry.boundary, geometry.truncation, moments, **ends)
+        return way(*grids, sigma, boundary, geometry.truncation, moments, **ends)
 
     arguments = source.grid.size, target.size, source.edge, source.cut
     if xp is np:
         whole = source.grid.size <= _SMALL or geometry.sampling == "dense"
         return sample(*arguments, sampling_matrix if whole else sampling_band)
     # In units of sigma_0 all channels have the same steps, and so share one function.
-    key = (*(round(step, 9) for step in steps), sigma, moments)
+    key = (*(round(step, 9) for step in steps), sigma, moments, boundary)
 
     def parts(size: Any, count: Any, edge: Any, cut: Any) -> Any:
         return sample(size, count, edge, cut, sampling_band)[:2]

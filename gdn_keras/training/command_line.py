@@ -70,7 +70,7 @@ def recipe_parser(
     parser.add_argument("--output", metavar="FOLDER", default=output, help=help_text)
     parser.set_defaults(compare=[], network="default", widths=None, pooling="max")
     parser.set_defaults(scales=None, train_scales=None, cone=DEFAULT_CONE, read_out="center")
-    parser.set_defaults(order=2, zero_order=False, residual=False, scale_dropout=0.0)
+    parser.set_defaults(order=2, zero_order=False, residual=False, scale_dropout=0.0, surround=0.0)
     flag = parser.add_argument_group("network").add_argument
     if network:
         names = ", ".join(NETWORKS)
@@ -93,6 +93,8 @@ def recipe_parser(
         flag("--residual", action="store_true", help=text)
         text = f"width of the receptive cone in standard deviations (default: {DEFAULT_CONE:g})"
         flag("--cone", type=float, metavar="WIDTH", help=text)
+        text = "share of height and width by which the finished network continues images (0)"
+        flag("--surround", type=float, metavar="SHARE", help=text)
     text = "matched: each channel on a grid of its scale; dense: the paper to the letter"
     flag("--sampling", choices=SAMPLINGS, default="matched", help=text)
     _training_flags(parser, epochs)
@@ -156,6 +158,7 @@ def recipe_of(options: argparse.Namespace, **changes: Any) -> Recipe:
         "sampling": options.sampling,
         "cone": options.cone,
         "output": options.read_out,
+        "surround": options.surround,
         "order": options.order,
         "zero_order": options.zero_order,
         "residual": options.residual,

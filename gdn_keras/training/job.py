@@ -112,7 +112,10 @@ def train(job: TrainingJob) -> None:
     file = job.folder / MODEL
     if not agreed(is_whole(file)):
         trained = train_network(job.network, job.recipe, job.data, job.folder, job.reporter)
-        save_model(retarget(trained, image_shape(job.data), job.recipe.scales), file)
+        finished = retarget(
+            trained, image_shape(job.data), job.recipe.scales, surround=job.recipe.surround
+        )
+        save_model(finished, file)
 
 
 def run_training(job: TrainingJob) -> dict[str, Any]:

@@ -39,6 +39,8 @@ class Recipe:
         cone: Width of the receptive cone where the centre is read, see `ScaleChannels`.
         output: What is read of an image: its "center", an object "anywhere", or the "average" of
             all places.
+        surround: Share of their height and width by which the finished network continues images
+            beyond their edges, see `gaussian_derivative_network`; in training they are as they are.
         order: Highest order of differentiation, from 1 to 3.
         zero_order: Whether layers take the smoothed image itself too.
         residual: Whether pairs of layers after the first are residual blocks.
@@ -68,6 +70,7 @@ class Recipe:
     sampling: str = "matched"
     cone: float = DEFAULT_CONE
     output: str = "center"
+    surround: float = 0.0
     order: int = 2
     zero_order: bool = False
     residual: bool = False
@@ -86,6 +89,7 @@ class Recipe:
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {"scales": check_scales(self.scales, "scales")}
         checked["cone"] = check_positive("cone", self.cone)
+        checked["surround"] = check_non_negative("surround", self.surround)
         if self.widths is not None:
             checked["widths"] = check_widths(self.widths)
         if self.train_scales is not None:

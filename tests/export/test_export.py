@@ -23,7 +23,7 @@ NAMES = tuple(["zero", "one", "two", "three", "four", "five", "six", "seven", "e
 
 @pytest.fixture(scope="module")
 def network():
-    return small_network()
+    return small_network(surround=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -263,7 +263,7 @@ def test_colour_bytes(tmp_path):
 
 @pytest.mark.parametrize("sampling", ["matched", pytest.param("dense", marks=pytest.mark.slow)])
 def test_images_of_unknown_size(tmp_path, sampling):
-    network = small_network(sampling=sampling, pooling="average")
+    network = small_network(sampling=sampling, pooling="average", surround=0.2)
     model = retarget(network, input_shape=(None, None, 1))
     served = tf.saved_model.load(str(export_saved_model(model, tmp_path / "x")))
     for shape in ((25, 30, 1), (41, 17, 1)):
