@@ -41,6 +41,7 @@ from gdn_keras.datasets import ImageData, load_dataset, steps_per_epoch
 from gdn_keras.models import as_classifier
 from gdn_keras.presets import PRESETS
 from gdn_keras.training import Recipe
+from gdn_keras.training.command_line import data_flag, data_options
 from gdn_keras.training.data import describe_data
 from gdn_keras.training.fitting import build_network, compile_network, fit_options
 from gdn_keras.training.run_folder import (
@@ -260,11 +261,9 @@ def prepare(options: argparse.Namespace) -> Contest:
         if value is not None:
             loading[name] = value
     try:
-        data = load_dataset(task.data, options.data_dir, **loading)
-    except TypeError as error:  # not every data set can be made smaller
-        raise ValueError(
-            f"`images` and `test_images` are not for {options.data}: {error}"
-        ) from None
+        data = load_dataset(task.data, options.data_dir, **{**loading, **data_options(options)})
+    except TypeError as error:  # an option that it does not have; not all can be made smaller
+        raise ValueError(f"{options.data} does not take these options: {error}") from None
     fields = {field.name for field in dataclasses.fields(Recipe)} & set(known)
     recipe = Recipe(**{name: known[name] for name in fields}) if known else task.recipe
     recipe = _changed(recipe, epochs=options.epochs, seed=options.seed)
@@ -320,6 +319,7 @@ def flags() -> argparse.ArgumentParser:
     flag("--data", choices=tuple(TASKS), default="large_scale", help="(default: large_scale)")
     text = "folder of the data set; without it, large_scale has the digits of the package"
     flag("--data-dir", "--mnist-dir", metavar="FOLDER", help=text)
+    data_flag(flag)
     flag("--ours", type=Path, metavar="FOLDER", help="a finished run on the same images")
     flag("--only", nargs="+", choices=tuple(CONTESTANTS), default=tuple(CONTESTANTS))
     text = "(default: those of `ours`, else 10, and 8 for gtsrb, 16 for kth_tips)"

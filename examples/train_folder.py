@@ -14,10 +14,8 @@ Other data sets of `gdn_keras.datasets`, and their options, in the same way:
 """
 
 import argparse
-import ast
 import os
 import sys
-from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -26,7 +24,13 @@ import numpy as np
 from gdn_keras.datasets import ImageData, dataset_names, load_dataset, suggest_scales
 from gdn_keras.datasets.catalogue.folder import picture_heights
 from gdn_keras.training import Recipe
-from gdn_keras.training.command_line import recipe_of, recipe_parser, run_command
+from gdn_keras.training.command_line import (
+    data_flag,
+    data_options,
+    recipe_of,
+    recipe_parser,
+    run_command,
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -37,23 +41,8 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument("path", metavar="PATH", help="folder of the pictures, or of the data set")
     flag = flags.add_argument_group("data").add_argument
     flag("--data", default="folder", metavar="NAME", help=f"one of {', '.join(dataset_names())}")
-    text = "an option of the data set, such as frame=96; may be repeated"
-    flag("--option", action="append", default=[], metavar="NAME=VALUE", help=text)
+    data_flag(flag)
     return flags
-
-
-def data_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The options of the data set, by name."""
-    given = {}
-    for option in options.option:
-        name, equals, value = option.partition("=")
-        if not equals:
-            raise ValueError(f"`option` must be NAME=VALUE. Received: {option}")
-        try:
-            given[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            given[name] = value
-    return given
 
 
 def load(options: argparse.Namespace) -> ImageData:

@@ -4,6 +4,7 @@ An example adds the flags of its data to `recipe_parser`, and says what they ask
 """
 
 import argparse
+import ast
 import io
 import tempfile
 import time
@@ -189,6 +190,30 @@ def scales_between(values: Sequence[float] | None, name: str) -> tuple[float, ..
             f"Received: {low:g} {high:g} {count:g}"
         )
     return tuple(np.geomspace(low, high, int(count)).tolist())
+
+
+def data_flag(flag: Callable[..., Any]) -> None:
+    """Adds the flag of options of a data set, for `data_options`.
+
+    Args:
+        flag: `add_argument` of a parser or of a group.
+    """
+    text = "an option of the data set, such as frame=96; may be repeated"
+    flag("--option", action="append", default=[], metavar="NAME=VALUE", help=text)
+
+
+def data_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of the data set, by name."""
+    given = {}
+    for option in options.option:
+        name, equals, value = option.partition("=")
+        if not equals:
+            raise ValueError(f"`option` must be NAME=VALUE. Received: {option}")
+        try:
+            given[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            given[name] = value
+    return given
 
 
 def run_command(
