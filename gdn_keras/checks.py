@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 BOUNDARIES = ("symmetric", "replicate", "zero")
 MAX_ORDER = 3
+MAX_SURROUND = 2.0
 
 T = TypeVar("T")
 
@@ -80,6 +81,16 @@ def check_scales(value: Sequence[float], name: str = "scales") -> tuple[float, .
             f"Received: {name}={value!r}"
         )
     return scales
+
+
+def check_surround(value: float) -> float:
+    """A share of an image's height and width, on each side."""
+    if check_non_negative("surround", value) > MAX_SURROUND:
+        raise ValueError(
+            f"`surround` must be a share of the image such as 0.5, at most {MAX_SURROUND:g}. "
+            f"Received: surround={value!r}"
+        )
+    return float(value)
 
 
 def check_sizes(name: str, value: Sequence[float], minimum: int = 1) -> None:

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gdn_keras.checks import check_choice, check_non_negative, check_positive, check_scales
+from gdn_keras.checks import check_choice, check_positive, check_scales, check_surround
 from gdn_keras.layers import _derivation  # noqa: F401  (registers the rule of GaussianDerivative)
 from gdn_keras.layers._base import check_image_shape
 from gdn_keras.layers._checks import check_network, common_smoothing
@@ -81,9 +81,11 @@ class ScaleChannels(keras.layers.Layer):
             cone, or read in another way, give other numbers.
         maps: Without a read-out: "pixels" for maps of the image's size, or "points" for what the
             last grids hold, [batch, points, features]; see `points`. Points are not pooled.
-        surround: Share of their height and width by which images are continued on each side, with
-            their edge pixels, for objects that reach the edge or go beyond it. Feature maps are
-            then computed there too, and mirrored further out only. With a read-out only.
+        surround: Share of their height and width by which feature maps go on beyond the image on
+            each side, for objects that reach its edge or go beyond it. The image is then continued
+            with its edge pixels, and `boundary` is for feature maps only. Not for a network
+            without a read-out, or one that averages over places. Where the centre is read it
+            costs little; where all places are, as much as larger images do.
         **kwargs: Passed to `keras.layers.Layer`.
 
     Call arguments:
@@ -118,7 +120,7 @@ class ScaleChannels(keras.layers.Layer):
         self.density = check_positive("density", density)
         self.cone = check_positive("cone", cone)
         self.maps = check_choice("maps", maps, MAPS)
-        self.surround = check_non_negative("surround", surround)
+        self.surround = check_surround(surround)
         self._pool = None if pooling is None else ScalePooling(pooling, dtype=self.dtype_policy)
         check_network(self.program, self.geometry, self.scales)
         if self.maps == "points" and (not self.geometry.has_maps or pooling is not None):
@@ -127,10 +129,10 @@ class ScaleChannels(keras.layers.Layer):
                 f"set `pooling=None`. Received: pooling={pooling!r}, network={network!r}"
             )
 
-        if self.surround and self.geometry.has_maps:
+        if self.surround and (self.geometry.has_maps or _averages(self.program)):
             raise ValueError(
-                "`surround` must be 0 for a network without a read-out, whose places are those of "
-                f"the image. Received: surround={surround!r}"
+                "`surround` must be 0 for a network without a read-out, or one that averages over "
+                f"places: those are places of the image. Received: surround={surround!r}"
             )
 
     @cached_property
@@ -282,6 +284,10 @@ class ScaleChannels(keras.layers.Layer):
 
 # What all networks had before it was an argument.
 _CONE_OF_OLD_FILES = 3.5
+
+
+def _averages(program: Program) -> bool:
+    return any(isinstance(x, keras.layers.GlobalAveragePooling2D) for x in program.layers)
 
 
 def _sizes(shape: Sequence[Any]) -> tuple[tuple[Any, Any], Any]:

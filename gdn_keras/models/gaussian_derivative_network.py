@@ -86,7 +86,7 @@ def gaussian_derivative_network(
         scale_dropout: Share of the scale channels left out at random in training. It helps where
             few sizes are in the training set and one channel learns all the work, and with
             textures, which give every channel something to see.
-        boundary: "symmetric", "replicate" or "zero".
+        boundary: "symmetric", "replicate" or "zero"; with `surround`, of feature maps only.
         truncation: Bound on the mass cut off each smoothing kernel; 1e-3 for matched sampling by
             default, and 1e-4 for dense, whose operators are then of lower rank and cheaper.
         density: Grid points per sigma of a matched channel. See `ScaleChannels`.
@@ -99,8 +99,8 @@ def gaussian_derivative_network(
         boxes: Whether points have four numbers more after the scores, for the boxes of objects;
             see `Detector`.
         surround: Share of their height and width by which images are continued on each side, with
-            their edge pixels. It helps objects that reach the edge of the image or go beyond it;
-            textures, points and maps have no use for it. See `ScaleChannels`.
+            their edge pixels. It helps objects that reach the edge of the image or go beyond it.
+            For output="center" and "anywhere" only. See `ScaleChannels`.
         dtype: Keras's dtype policy of the layers, such as "mixed_bfloat16"; the global one by
             default. Logits are in single precision at least.
         name: Name of the model.

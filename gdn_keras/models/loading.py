@@ -31,7 +31,8 @@ def from_preset(preset: str, load_weights: bool = True, **overrides: Any) -> ker
         load_weights: Whether to load trained weights. Without them, and for presets that have
             none, weights are random.
         **overrides: Arguments of `gaussian_derivative_network` that replace the preset's. Trained
-            weights fit other image sizes, scales, pooling and sampling, but no other widths.
+            weights fit other image sizes, scales, surroundings, pooling and sampling, but no other
+            widths.
 
     Raises:
         ValueError: If there is no such preset, or its weights do not fit the overrides.
@@ -50,9 +51,10 @@ def from_preset(preset: str, load_weights: bool = True, **overrides: Any) -> ker
     if preprocessing is None:
         preprocessing = keras.saving.get_registered_object(entry["preprocessing"])()
     network = trained
+    if overrides:
+        network = gaussian_derivative_network(**{**entry["parameters"], **overrides})
     try:
         if overrides:
-            network = gaussian_derivative_network(**{**entry["parameters"], **overrides})
             network.set_weights(trained.get_weights())
         return as_classifier(network, preprocessing, names or entry["class_names"])
     except ValueError as error:

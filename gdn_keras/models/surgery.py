@@ -66,8 +66,8 @@ def retarget(
         input_shape: Height, width and channels of the new model's images; unchanged by default.
         scales: sigma_0 of the new model's scale channels; unchanged by default.
         output: As in `gaussian_derivative_network`; unchanged by default.
-        surround: As in `gaussian_derivative_network`; unchanged by default, but 0 for points and
-            maps.
+        surround: As in `gaussian_derivative_network`; unchanged by default, but 0 for an output
+            other than "center" and "anywhere".
     """
     channels = _require_graph(model)
     shape = check_input_shape(model.input_shape[1:] if input_shape is None else input_shape)
@@ -79,7 +79,7 @@ def retarget(
     changes: dict[str, Any] = {}
     if scales is not None:
         changes["scales"] = check_scales(scales)
-    if output in ("points", "map") and surround is None:
+    if output in ("average", "points", "map") and surround is None:
         surround = 0.0
     if surround is not None:
         changes["surround"] = surround

@@ -17,7 +17,8 @@ class Axis(NamedTuple):
 
     Attributes:
         grid: Its points.
-        edge: Where it ends on either side: the image's edge, unless the cone ends before it.
+        edge: Where it ends on either side: at the edge of the image, or of what surrounds it,
+            unless the cone ends before.
         cut: Whether the cone does.
     """
 

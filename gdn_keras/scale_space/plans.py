@@ -113,13 +113,8 @@ def _plan_channel(
             for j in (i - 1, i + 1):
                 beside = grids[j][node.inputs[0]] if 0 <= j < len(scales) else None
                 sources.append(beside and _in_units(beside, scales[j] / scales[i]))
-        lifted = [geometry.spacings[k] == 0 for k in node.inputs] + [False, False]
-        edges.append(
-            tuple(
-                (_edge(source, here[n], node, image, geometry, operator),)
-                for source, image in zip(sources, lifted, strict=False)
-            )
-        )
+        lifted = geometry.spacings[node.inputs[0]] == 0
+        edges.append(tuple((_edge(s, here[n], node, lifted, geometry, operator),) for s in sources))
     outputs = None
     if geometry.has_maps and geometry.maps == "pixels" and geometry.sampling == "matched":
         outputs = (operator(here[-1], here[0], _least(here[-1]), 0, geometry, geometry.boundary),)

@@ -94,7 +94,7 @@ def recipe_parser(
         flag("--residual", action="store_true", help=text)
         text = f"width of the receptive cone in standard deviations (default: {DEFAULT_CONE:g})"
         flag("--cone", type=float, metavar="WIDTH", help=text)
-        text = "share of height and width by which the finished network continues images (0)"
+        text = "share by which the finished network continues images at their edges (default: 0)"
         flag("--surround", type=float, metavar="SHARE", help=text)
     text = "matched: each channel on a grid of its scale; dense: the paper to the letter"
     flag("--sampling", choices=SAMPLINGS, default="matched", help=text)

@@ -198,7 +198,7 @@ def _selection(job: TrainingJob, model: keras.Model, results: list[SizeResult]) 
     """What there is to say of scale selection, for several channels and sizes."""
     if len(job.recipe.scales) < 2:
         return {}
-    trained_on = retarget(model, job.data.train.images.shape[1:])
+    trained_on = retarget(model, job.data.train.images.shape[1:], surround=0.0)
     images = _first(job.data, _IMAGES_FOR_SCALES)
     scales = effective_training_scales(trained_on, images)
     found: dict[str, Any] = {"effective_training_scales": scales}

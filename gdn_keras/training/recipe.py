@@ -12,6 +12,7 @@ from gdn_keras.checks import (
     check_non_negative,
     check_positive,
     check_scales,
+    check_surround,
     check_widths,
 )
 from gdn_keras.layers.scale_pooling import POOLINGS
@@ -89,7 +90,7 @@ class Recipe:
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {"scales": check_scales(self.scales, "scales")}
         checked["cone"] = check_positive("cone", self.cone)
-        checked["surround"] = check_non_negative("surround", self.surround)
+        checked["surround"] = check_surround(self.surround)
         if self.widths is not None:
             checked["widths"] = check_widths(self.widths)
         if self.train_scales is not None:

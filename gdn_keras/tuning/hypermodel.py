@@ -30,6 +30,12 @@ _NOT_SEARCHED = (
     "network",
     "widths",
     "pooling",
+    "scale_dropout",
+    "output",
+    "surround",
+    "order",
+    "zero_order",
+    "residual",
     "learning_rate",
     "final_learning_rate",
     "precision",
@@ -149,6 +155,7 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
             scale_ratio=candidate.scale_ratio,
             pooling=candidate.pooling,
             sampling=self.recipe.sampling,
+            cone=self.recipe.cone,
         )
         return as_classifier(network, self.data.preprocessing, self.data.class_names)
 

@@ -111,9 +111,10 @@ def test_loss_and_rate_of_the_cnns_are_their_own(monkeypatch):
 
 @pytest.mark.parametrize("name", ["augmented", "pyramid", "all_levels"])
 def test_networks_of_the_others(name):
-    options = alternatives.flags().parse_args(["--output", "x", "--epochs", "1", *FEW])
+    flags = ["--output", "x", "--epochs", "1", "--option", "frame=36", *FEW]
+    options = alternatives.flags().parse_args(flags)
     contest = alternatives.prepare(options)
-    assert contest.reach == (0.5, 2)
+    assert contest.reach == (0.5, 2) and contest.shape == (36, 36, 1)
     np.testing.assert_allclose(contest.levels, 2 ** (np.arange(-2, 3) / 2))
     result = alternatives.compete(contest, name)
     assert len(result["accuracy"]) == 3
@@ -129,6 +130,8 @@ def test_networks_of_the_others(name):
         (["--images", "1000000"], "1000000"),
         (["--ours", "nowhere"], "nowhere"),
         (["--data", "gtsrb"], "Final_Training"),
+        (["--option", "frames=3"], "large_scale does not take these options"),
+        (["--option", "frame"], "`option` must be NAME=VALUE"),
     ],
 )
 def test_mistakes_end_with_one_line(tmp_path, capsys, flags, message):

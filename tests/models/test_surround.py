@@ -9,6 +9,7 @@ from tests.exported import SCALES, random_images, small_network
 
 SHAPE = (16, 20, 1)
 IMAGES = random_images(3, SHAPE)
+PADDED = np.pad(IMAGES, ((0, 0), (8, 8), (10, 10), (0, 0)), mode="edge")
 
 
 @pytest.fixture(scope="module", params=["matched", "dense"])
@@ -19,10 +20,13 @@ def model(request):
 @pytest.fixture(scope="module")
 def expected(model):
     """What the network says, without surroundings, of images that are padded by NumPy."""
-    larger = small_network((32, 40, 1), sampling=models.scale_channels_of(model).sampling)
+    larger = small_network((32, 40, 1), sampling=_sampling(model))
     larger.set_weights(model.get_weights())
-    padded = np.pad(IMAGES, ((0, 0), (8, 8), (10, 10), (0, 0)), mode="edge")
-    return larger.predict(padded, verbose=0)
+    return larger.predict(PADDED, verbose=0)
+
+
+def _sampling(model):
+    return models.scale_channels_of(model).sampling
 
 
 def surround_of(model):
@@ -36,13 +40,35 @@ def test_it_is_a_padded_image_in_a_larger_frame(model, expected):
     assert np.abs(without.predict(IMAGES, verbose=0) - expected).max() > 1e-3
 
 
+def test_every_layer_sees_it(model):
+    ours, larger = (
+        models.scale_channels_of(small_network(shape, sampling=_sampling(model), surround=surround))
+        for shape, surround in ((SHAPE, 0.5), ((32, 40, 1), 0.0))
+    )
+    larger.network.set_weights(ours.network.get_weights())
+    for here, there in zip(ours.layer_centers(IMAGES), larger.layer_centers(PADDED), strict=True):
+        np.testing.assert_allclose(here, there, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(16, 20, 1), (170, 12, 1)])  # a band along the longer side
+def test_residual_blocks_see_it(shape):
+    options = {"residual": True, "output": "anywhere"}
+    ours = small_network(shape, surround=0.5, **options)
+    larger = small_network((2 * shape[0], 2 * shape[1], 1), **options)
+    larger.set_weights(ours.get_weights())
+    images = random_images(2, shape)
+    rows, columns = shape[0] // 2, shape[1] // 2
+    padded = np.pad(images, ((0, 0), (rows, rows), (columns, columns), (0, 0)), mode="edge")
+    expected = larger.predict(padded, verbose=0)
+    np.testing.assert_allclose(ours.predict(images, verbose=0), expected, atol=1e-4)
+
+
 def test_any_place_is_found_in_the_surroundings_too(model):
-    kinds = {"output": "anywhere", "sampling": models.scale_channels_of(model).sampling}
+    kinds = {"output": "anywhere", "sampling": _sampling(model)}
     ours = small_network(SHAPE, surround=0.5, **kinds)
     larger = small_network((32, 40, 1), **kinds)
     larger.set_weights(ours.get_weights())
-    padded = np.pad(IMAGES, ((0, 0), (8, 8), (10, 10), (0, 0)), mode="edge")
-    expected = larger.predict(padded, verbose=0)
+    expected = larger.predict(PADDED, verbose=0)
     np.testing.assert_allclose(ours.predict(IMAGES, verbose=0), expected, atol=1e-5)
 
 
@@ -68,7 +94,7 @@ def test_files_and_classifiers_keep_it(model, expected, tmp_path):
 
 
 def test_places_are_those_of_the_image(model):
-    for output in ("points", "map"):
+    for output in ("average", "points", "map"):
         other = models.retarget(model, output=output)
         assert surround_of(other) == 0
         with pytest.raises(ValueError, match=r"`surround` must be 0.*surround=0.5"):
@@ -77,13 +103,14 @@ def test_places_are_those_of_the_image(model):
             small_network(SHAPE, output=output, surround=0.5)
 
 
-@pytest.mark.parametrize("surround", [-1, "half", float("nan")])
+@pytest.mark.parametrize("surround", [-1, "half", float("nan"), 50])
 def test_mistakes_are_named(surround):
     with pytest.raises(ValueError, match=r"`surround` must be.*Received: surround="):
         small_network(SHAPE, surround=surround)
+    with pytest.raises(ValueError, match=r"`surround` must be.*Received: surround="):
+        models.from_preset("default_size1", surround=surround)
 
 
 def test_analysis_takes_it(model):
-    assert analysis.covariance_error(model, 2.0, IMAGES).output.shape == (1,)
     winners = models.channel_model(model).predict(IMAGES, verbose=0).max(axis=2).argmax(axis=1)
     np.testing.assert_array_equal(analysis.scale_selection(model, IMAGES), np.take(SCALES, winners))

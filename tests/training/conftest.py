@@ -9,6 +9,7 @@ TINY = Recipe(
     scales=(1.0, 2.0),
     scale_dropout=0.1,
     cone=3.5,
+    surround=0.25,
     augment=(28.0, 28.0),
     epochs=3,
     batch_size=20,

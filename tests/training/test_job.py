@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gdn_keras.analysis import accuracy_by_size
-from gdn_keras.models import class_names_of
+from gdn_keras.models import class_names_of, scale_channels_of
 from gdn_keras.training import TrainingStopped, prepare_training, run_training, write_report
 from gdn_keras.training.report import summarize_run
 from tests.training.conftest import tiny_data
@@ -39,6 +39,12 @@ def test_what_a_run_leaves_behind(finished):
         "receptive_fields.png",
         "confusion.png",
     }
+
+
+def test_only_the_finished_network_continues_images(finished):
+    folder, _ = finished
+    networks = [keras.saving.load_model(folder / f"{name}.keras") for name in ("model", "last")]
+    assert [scale_channels_of(network).surround for network in networks] == [0.25, 0]
 
 
 def test_results_are_those_of_the_model(finished, tiny, data):

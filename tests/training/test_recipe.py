@@ -26,6 +26,8 @@ def test_training_may_differ_from_use():
         ({"pooling": "sum"}, "pooling='sum'"),
         ({"scale_dropout": 1.0}, r"`scale_dropout` must lie in \[0, 1\).*scale_dropout=1.0"),
         ({"order": 4}, "order=4"),
+        ({"surround": -1}, "`surround` must be.*surround=-1"),
+        ({"surround": 50}, "a share of the image such as 0.5.*surround=50"),
         ({"epochs": 0}, "epochs=0"),
         ({"batch_size": -1}, "batch_size=-1"),
         ({"seed": -1}, "seed=-1"),
