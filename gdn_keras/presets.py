@@ -68,7 +68,7 @@ PRESETS = {
     },
     "large_size2": {
         "description": "`large`, ten scale channels, trained on digits of size 2 only.",
-        "parameters": {**_LARGE, "scales": _WIDE_SCALES},
+        "parameters": {**_LARGE, "scales": _WIDE_SCALES, "surround": 0.5},
         "weights": "large_size2",
         **_DIGIT_NAMES,
     },

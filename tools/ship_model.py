@@ -118,7 +118,7 @@ def card(name: str, results: dict, command: str) -> str:
         "",
         f"The `{settings['network']}` network, {counts['trainable']} parameters ({counts['paper']} "
         f"as the paper counts), {_channels(results['scales'])}, {settings['pooling']} pooling, "
-        f"{settings['sampling']} sampling.",
+        f"{settings['sampling']} sampling{_continued(settings)}.",
         "",
         f"- **Classes**: {', '.join(settings['class_names'])}.",
         f"- **Trained on** {images} images of `{settings['data']}`, {frame[0]}×{frame[1]}, at size "
@@ -158,6 +158,11 @@ def _counts(results: dict) -> str:
     """How many test images there are, at least and at most."""
     counts = [row["images"] for row in results["sizes"]]
     return f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(counts[0])
+
+
+def _continued(settings: dict) -> str:
+    share = settings.get("surround")
+    return f"; images continued by {share:g} of their height and width" if share else ""
 
 
 def _channels(scales) -> str:
