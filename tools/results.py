@@ -38,6 +38,9 @@ _MEASURES = {
 }
 
 
+_DRAWN = {1: "large_size1_seed1", 2: "large_size2", 4: "large_size4_seed1"}
+
+
 def keep(run: Path, name: str) -> Path:
     """Copies what a run found out, of a classifier or of a detector."""
     found = run / AVERAGE_PRECISION
@@ -114,8 +117,8 @@ def largest_difference_of_shifts(results: Mapping) -> float | None:
 def draw(path: Path = PICTURE) -> Path:
     """Accuracy over size for each training size, with ten scale channels and with one."""
     curves = {}
-    for size in (1, 2, 4):
-        curves[f"10 channels, size {size}"] = curve(load(f"large_size{size}"))
+    for size, name in _DRAWN.items():
+        curves[f"10 channels, size {size}"] = curve(load(name))
         curves[f"1 channel, size {size}"] = curve(load(f"single_size{size}"))
     plots.draw_generalization(curves, path)
     return path
