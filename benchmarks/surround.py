@@ -73,14 +73,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     flag("--digits", type=int, metavar="N", help=text)
     options = parser.parse_args(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
-    data = load_dataset(
-        "mnist_large_scale",
-        options.mnist_dir,
-        test_sizes=SIZES,
-        count=1,
-        test_count=options.digits or (4000 if options.mnist_dir else None),
-        test_split="validation" if options.mnist_dir else "test",
-    )
+    count = options.digits
+    if count is None and options.mnist_dir:
+        count = 4000
+    try:
+        data = load_dataset(
+            "mnist_large_scale",
+            options.mnist_dir,
+            test_sizes=SIZES,
+            count=1,
+            test_count=count,
+            test_split="validation" if options.mnist_dir else "test",
+        )
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
     results: dict[str, dict[str, Any]] = {}
     for name in options.networks:
         network = gdn_keras.from_preset(name)

@@ -128,7 +128,6 @@ class ScaleChannels(keras.layers.Layer):
                 '`maps="points"` is for a network without a read-out, and points are not pooled: '
                 f"set `pooling=None`. Received: pooling={pooling!r}, network={network!r}"
             )
-
         if self.surround and (self.geometry.has_maps or _averages(self.program)):
             raise ValueError(
                 "`surround` must be 0 for a network without a read-out, or one that averages over "

@@ -1,5 +1,6 @@
 import json
 
+import pytest
 import surround
 
 
@@ -14,3 +15,10 @@ def test_small_run(tmp_path, monkeypatch):
     assert min(plain["milliseconds"], continued["milliseconds"]) > 0
     table = (tmp_path / "table.md").read_text().splitlines()
     assert table[0] == "| network, surround | 2 | 8 | ms per image |" and len(table) == 4
+
+
+@pytest.mark.parametrize("flags", [["--digits", "0"], ["--mnist-dir", "nowhere"]])
+def test_mistakes_end_with_one_line(tmp_path, capsys, flags):
+    with pytest.raises(SystemExit):
+        surround.main(["--output", str(tmp_path), *flags])
+    assert flags[1] in capsys.readouterr().err.splitlines()[-1]
