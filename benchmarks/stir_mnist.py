@@ -8,6 +8,7 @@ size and the means over the sizes that were in the training and over those that 
 
     --scenario 1 | 2 | 3 | 4     trained on 17 to 32, 33 to 48, 49 to 64 pixels, or on all
     --data-seed N                other digits, in other places
+    --train-frame PIXELS         train in other frames than those of 64 pixels of the test
     --augment                    training digits rotated, sheared and shifted a little
 """
 
@@ -47,6 +48,8 @@ def parser() -> argparse.ArgumentParser:
     flag("--digits", type=int, default=50, metavar="N", help=text)
     text = "of the digits and their places (default: 0); --seed is that of the training"
     flag("--data-seed", type=int, default=0, metavar="N", help=text)
+    text = "height and width in training (default: 64, as in the test)"
+    flag("--train-frame", type=int, default=FRAME, metavar="PIXELS", help=text)
     return flags
 
 
@@ -68,6 +71,7 @@ def runs_of(options: argparse.Namespace) -> dict[str, tuple[Recipe, ImageData]]:
         options.mnist_dir,
         scenario=options.scenario,
         count=options.digits,
+        train_frame=options.train_frame,
         seed=options.data_seed,
     )
     epochs = options.epochs
@@ -75,7 +79,8 @@ def runs_of(options: argparse.Namespace) -> dict[str, tuple[Recipe, ImageData]]:
         epochs = max(1, IMAGES // (500 * len(sizes)))
     changes: dict[str, Any] = {"epochs": epochs}
     if options.augment:
-        changes["augment"] = (float(min(sizes)), float(FRAME))
+        # Digits lie anywhere, so that no smaller frame about the centre is cut out.
+        changes["augment"] = (float(min(sizes)), float(options.train_frame))
     if options.scales is None:
         changes["scales"] = SCALES
     if options.train_scales is None:

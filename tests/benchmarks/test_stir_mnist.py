@@ -20,6 +20,13 @@ def test_as_many_images_are_shown_in_every_scenario():
         assert recipe.augment is None and len(data.train.labels) == 10 * len(data.train_sizes)
 
 
+def test_training_in_other_frames():
+    """Digits lie anywhere, so none may be cut off by a smaller frame about the centre."""
+    flags = ["--scenario", "1", "--digits", "1", "--augment", "--train-frame", "48"]
+    recipe, data = stir_mnist.runs_of(stir_mnist.parser().parse_args(flags))[""]
+    assert recipe.augment == (17, 48) and data.train.images.shape[1:] == (48, 48, 1)
+
+
 def test_means_over_seen_and_unseen_sizes():
     accuracies = {17: 0.5, 33: 0.9, 34: 0.8, 64: 0.7}
     results = {

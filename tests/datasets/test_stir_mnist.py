@@ -54,6 +54,20 @@ def test_every_training_digit_at_every_training_size(scenario):
         np.testing.assert_array_equal(labels, data.train.labels[:30])
 
 
+def test_training_frames_of_another_size():
+    data, usual = (
+        load_dataset("stir_mnist", scenario=1, count=2, **o) for o in ({"train_frame": 40}, {})
+    )
+    assert data.train.images.shape == (320, 40, 40, 1)
+    assert data.validation.images.shape == (20, 40, 40, 1)
+    assert data.test(20).images.shape == (20, 64, 64, 1)
+    np.testing.assert_array_equal(data.test(20).images, usual.test(20).images)
+    light = [
+        np.sum(np.asarray(part.train.images[:]) > 128, axis=(1, 2, 3)) for part in (data, usual)
+    ]
+    np.testing.assert_array_equal(*light)  # the same digits at the same sizes, in other places
+
+
 def test_splits_share_no_digit(digits, monkeypatch):
     """By images that are plain numbers: which digit it was can be read from its pixels."""
     from gdn_keras.datasets.catalogue import stir_mnist
@@ -62,7 +76,7 @@ def test_splits_share_no_digit(digits, monkeypatch):
         x_train=np.arange(4000)[:, None, None], x_test=-1 - np.arange(1000)[:, None, None]
     )
     monkeypatch.setattr(stir_mnist, "load_digits", lambda *args: numbered)
-    monkeypatch.setattr(stir_mnist, "render_digits", lambda x, size, rng: x[..., None])
+    monkeypatch.setattr(stir_mnist, "render_digits", lambda x, size, rng, frame: x[..., None])
     data = load_dataset("stir_mnist", count=4)
     train, validation = (set(np.ravel(part.images)) for part in (data.train, data.validation))
     assert len(train) == len(validation) == 40 and not train & validation
@@ -86,6 +100,7 @@ def test_same_seed_same_images():
         ({"test_sizes": (16,)}, "`test_sizes` must be one of 17"),
         ({"count": 101}, "`count` must be between 1 and 100"),
         ({"seed": -1}, "`seed`"),
+        ({"train_frame": 47}, "`train_frame` must be an integer >= 48. Received: train_frame=47"),
     ],
 )
 def test_mistakes(options, message):

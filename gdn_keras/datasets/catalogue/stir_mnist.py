@@ -40,6 +40,7 @@ def stir_mnist(
     count: int = 50,
     test_sizes: Sequence[int] = SIZES,
     test_split: str = "test",
+    train_frame: int | None = None,
     seed: int = 0,
 ) -> ImageData:
     """STIR-MNIST (Altstidl et al. 2023), made from MNIST: trained on some sizes, tested on all.
@@ -55,6 +56,8 @@ def stir_mnist(
         count: Digits of each class, in each of the three splits.
         test_sizes: The sizes to test at.
         test_split: `"test"`, or `"validation"` to choose between networks without test images.
+        train_frame: Height and width of training and validation images; 64 if `None`. A digit may
+            lie anywhere in it, so it must hold the largest.
         seed: Of the choice of digits and of their places.
     """
     sizes = SCENARIOS[check_choice("scenario", scenario, tuple(SCENARIOS))]
@@ -62,11 +65,14 @@ def stir_mnist(
     check_test_split(test_split)
     for size in test_sizes:
         check_choice("test_sizes", size, SIZES)
+    side = check_integer("train_frame", FRAME if train_frame is None else train_frame, max(sizes))
 
-    def render(split: str, size: float, part: slice = slice(None)) -> LabelledImages:
+    def render(
+        split: str, size: float, part: slice = slice(None), frame: int = side
+    ) -> LabelledImages:
         images, labels = digits[split]
         rng = np.random.default_rng([seed, _SPLITS.index(split), int(size)])
-        return LabelledImages(render_digits(images[part], int(size), rng), labels[part])
+        return LabelledImages(render_digits(images[part], int(size), rng, frame), labels[part])
 
     ends = np.linspace(0, len(digits["validation"][1]), len(sizes) + 1).astype(int)
     turns = [slice(*pair) for pair in itertools.pairwise(ends)]
@@ -76,7 +82,7 @@ def stir_mnist(
         validation=concatenate(
             [render("validation", size, turn) for size, turn in zip(sizes, turns, strict=True)]
         ),
-        test=lambda size: render(test_split, size),
+        test=lambda size: render(test_split, size, frame=FRAME),
         test_sizes=tuple(test_sizes),
         class_names=CLASS_NAMES,
         preprocessing=PixelScaling(0.0, 1.0),
@@ -85,8 +91,10 @@ def stir_mnist(
     )
 
 
-def render_digits(digits: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Digits at one size and at random places, uint8 `[n, 64, 64, 1]`.
+def render_digits(
+    digits: np.ndarray, size: int, rng: np.random.Generator, frame: int = FRAME
+) -> np.ndarray:
+    """Digits at one size and at random places, uint8 `[n, frame, frame, 1]`.
 
     Resized by cubic splines, smoothed first where they shrink; placed; smoothed by 7/8 of a pixel
     of the digit; and brought to (2/π) arctan(0.02 (I − 128)), stretched from 0 to 255.
@@ -95,16 +103,17 @@ def render_digits(digits: np.ndarray, size: int, rng: np.random.Generator) -> np
         digits: uint8 `[n, 28, 28]`.
         size: Side of the resized digits, in pixels.
         rng: Of the places.
+        frame: Height and width of the images.
     """
     factor = size / _DIGIT
     against_aliasing = max(0.0, (1 / factor - 1) / 2)
     resized = rescale_images(
         digits, factor, (size, size), smoothing=against_aliasing, contrast=None
     )
-    frames = np.zeros((len(digits), FRAME, FRAME), "float32")
-    places = rng.integers(0, FRAME - size + 1, (len(digits), 2))
-    for frame, digit, (row, column) in zip(frames, resized, places, strict=True):
-        frame[row : row + size, column : column + size] = np.clip(digit, 0, 255)
+    frames = np.zeros((len(digits), frame, frame), "float32")
+    places = rng.integers(0, frame - size + 1, (len(digits), 2))
+    for image, digit, (row, column) in zip(frames, resized, places, strict=True):
+        image[row : row + size, column : column + size] = np.clip(digit, 0, 255)
     sigma = 7 / 8 * factor
     smooth = ndimage.gaussian_filter(frames, (0, sigma, sigma), mode="nearest")
     images = 2 / math.pi * np.arctan(GAIN * (smooth - MIDPOINT))
