@@ -8,7 +8,7 @@
 A table has accuracy over test size, the slope of scale selection from size 1 to 4, and by how much
 the histograms at sizes a factor sqrt(2) apart differ from shifts of one another. Runs that differ
 in their seeds are one row: the mean, and the lowest and highest; detectors have one for each
-measure.
+measure, and STIR-MNIST has means over groups of its 48 sizes.
 """
 
 import argparse
@@ -77,6 +77,8 @@ def table(names: Sequence[str]) -> str:
 def seeds(names: Sequence[str]) -> str:
     """Markdown: for each measure and size, the mean over runs, the lowest and the highest."""
     runs = [load(name) for name in names]
+    if "mean" in runs[0]:
+        return _groups(runs)
     sizes = [row["size"] for row in runs[0]["sizes"]]
     lines = [
         f"| | {' | '.join(f'{size:.3g}' for size in sizes)} |",
@@ -88,12 +90,33 @@ def seeds(names: Sequence[str]) -> str:
         factor, digits = (100, 2) if "%" in title else (1, 3)
         cells = []
         for k in range(len(sizes)):
-            values = [factor * run["sizes"][k][measure] for run in runs]
-            numbers = sum(values) / len(values), min(values), max(values)
-            mean, low, high = (f"{number:.{digits}f}" for number in numbers)
-            cells.append(f"{mean} ({low}–{high})" if len(runs) > 1 else mean)
+            cells.append(_spread([factor * run["sizes"][k][measure] for run in runs], digits))
         lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _groups(runs: Sequence[Mapping]) -> str:
+    """The same for STIR-MNIST, whose sizes are too many for a table."""
+    columns: dict[str, list[float]] = {}
+    for run in runs:
+        accuracy = {int(size): 100 * value for size, value in run["accuracy"].items()}
+        for low, high in ((17, 32), (33, 48), (49, 64)):
+            part = [accuracy[size] for size in range(low, high + 1)]
+            columns.setdefault(f"{low}–{high}", []).append(sum(part) / len(part))
+        means = {"all": "all sizes", "unseen": "sizes not trained on"}
+        for key, title in means.items():
+            if key in run["mean"]:
+                columns.setdefault(title, []).append(100 * run["mean"][key])
+        columns.setdefault("worst size", []).append(min(accuracy.values()))
+    cells = [_spread(values, 2) for values in columns.values()]
+    return f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|\n| {' | '.join(cells)} |"
+
+
+def _spread(values: Sequence[float], digits: int) -> str:
+    """The mean, and the lowest and highest of several."""
+    numbers = sum(values) / len(values), min(values), max(values)
+    mean, low, high = (f"{number:.{digits}f}" for number in numbers)
+    return f"{mean} ({low}–{high})" if len(values) > 1 else mean
 
 
 def largest_difference_of_shifts(results: Mapping) -> float | None:
