@@ -108,11 +108,15 @@ def card(name: str, results: dict, command: str) -> str:
     steps = -(-images // settings["batch_size"]) * settings["epochs"]
     trained = ", ".join(f"{size:g}" for size in settings["train_sizes"])
     training_scales = settings["train_scales"] or settings["scales"]
-    augmented = "not augmented"
+    changes = []
     if settings["augment"]:
-        augmented = "small rotations, shears and shifts"
+        changes.append("small rotations, shears and shifts")
         if settings["augment"][1] < min(frame[:2]):
-            augmented += ", half of the images in smaller frames"
+            changes.append("half of the images in smaller frames")
+    for field, what in (("rescale", "sizes"), ("contrast", "contrast")):
+        if settings.get(field):  # runs of earlier versions do not say
+            changes.append(f"{what} changed by factors of up to {settings[field]:g}")
+    augmented = ", ".join(changes) or "not augmented"
     lines = [
         f"# {name}",
         "",
