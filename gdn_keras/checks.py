@@ -31,13 +31,6 @@ def check_non_negative(name: str, value: float) -> float:
     return float(value)
 
 
-def check_at_least_one(name: str, value: float) -> float:
-    """A factor that changes something by so much up, and by one over it down."""
-    if check_positive(name, value) < 1:
-        raise ValueError(f"`{name}` must be at least 1. Received: {name}={value!r}")
-    return float(value)
-
-
 def check_truncation(value: float) -> float:
     """A bound on a cut-off mass."""
     if not _is_real(value) or not 0 < value < 1:

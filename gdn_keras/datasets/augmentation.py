@@ -1,10 +1,10 @@
-"""Random changes of training images; the size of objects stays as it is unless told otherwise."""
+"""Random changes of training images that leave the size of objects as it is."""
 
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gdn_keras.checks import check_at_least_one, check_non_negative, check_positive
+from gdn_keras.checks import check_non_negative, check_positive
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -19,24 +19,17 @@ FRAMES = (14.0, 28.0)
 
 
 def random_affine(
-    size: float,
-    rotation: float = ROTATION,
-    shear: float = SHEAR,
-    shift: float = SHIFT,
-    rescale: float = 1.0,
+    size: float, rotation: float = ROTATION, shear: float = SHEAR, shift: float = SHIFT
 ) -> Callable:
     """Rotations, shears and shifts for `training_pipeline`; areas, and so scales, are kept.
 
-    A network that is to generalise over scale must not be shown other scales; other hands it may
-    see. Where all sizes are in the training set anyway, `rescale` shows each image at others too.
+    A network that generalises over scale must not be shown other scales; other hands it may see.
 
     Args:
         size: Size of the digits in the images, by which `shift` is multiplied.
         rotation: Largest angle, in radians.
         shear: Largest shear, along the rows.
         shift: Largest displacement along each axis, in pixels of the original digits.
-        rescale: Largest factor of the size, at least 1; the smallest is one over it. Each image's
-            is between them, evenly on a logarithmic scale. 1 leaves sizes as they are.
 
     Returns:
         Function `(images, seed) -> images` on float batches `[n, h, w, channels]`; `seed` is a
@@ -48,21 +41,14 @@ def random_affine(
     check_positive("size", size)
     for name, value in (("rotation", rotation), ("shear", shear), ("shift", shift)):
         check_non_negative(name, value)
-    check_at_least_one("rescale", rescale)
-    limits = [rotation, shear, shift * size, shift * size]
-    if rescale > 1:
-        limits.append(math.log(rescale))
 
     def apply(images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
-        shape = tf.stack([tf.shape(images)[0], len(limits)])
-        draws = tf.random.stateless_uniform(shape, seed, -1.0, 1.0) * limits
-        angle, slant, dx, dy, *logarithm = tf.unstack(draws, axis=1)
+        count = tf.shape(images)[0]
+        limits = tf.constant([rotation, shear, shift * size, shift * size], "float32")
+        draws = tf.random.stateless_uniform(tf.stack([count, 4]), seed, -1.0, 1.0) * limits
+        angle, slant, dx, dy = tf.unstack(draws, axis=1)
         cos, sin = tf.cos(angle), tf.sin(angle)
-        if logarithm:
-            factor = tf.exp(logarithm[0])
-            cos, sin = factor * cos, factor * sin
-        # The linear part is a rotation after a shear, [[cos, a], [sin, b]], of determinant one but
-        # for the factor.
+        # The linear part is a rotation after a shear, [[cos, a], [sin, b]], of determinant one.
         a, b = slant * cos - sin, slant * sin + cos
         cy, cx = ((length - 1) / 2 for length in _known_size(images))
         zero = tf.zeros_like(cos)
@@ -141,7 +127,8 @@ def random_contrast(limit: float) -> Callable:
     """
     import tensorflow as tf
 
-    check_at_least_one("limit", limit)
+    if check_positive("limit", limit) < 1:
+        raise ValueError(f"`limit` must be at least 1. Received: limit={limit!r}")
 
     def apply(images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
         shape = tf.stack([tf.shape(images)[0], 1, 1, 1])

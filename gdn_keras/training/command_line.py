@@ -110,8 +110,6 @@ def _training_flags(parser: argparse.ArgumentParser, epochs: int) -> None:
         action=argparse.BooleanOptionalAction,
         help="rotate, shear and shift training images a little, sizes kept",
     )
-    text = "enlarge or shrink training images at random, by up to this factor"
-    flag("--rescale", type=float, metavar="FACTOR", help=text)
     text = "change the contrast of training images at random, by up to this factor"
     flag("--contrast", type=float, metavar="FACTOR", help=text)
     flag("--batch-size", type=int, default=50, metavar="N", help="(default: 50)")
@@ -165,7 +163,6 @@ def recipe_of(options: argparse.Namespace, **changes: Any) -> Recipe:
         "order": options.order,
         "zero_order": options.zero_order,
         "residual": options.residual,
-        "rescale": options.rescale,
         "contrast": options.contrast,
         "epochs": options.epochs,
         "batch_size": options.batch_size,

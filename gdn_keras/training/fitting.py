@@ -90,12 +90,9 @@ def augmentation(recipe: Recipe, frame: int, prepared: bool = False) -> Callable
             takes larger ones for pixels.
     """
     changes = []
-    rescale = recipe.rescale or 1.0
-    if recipe.augment is None and rescale > 1:
-        changes.append(random_affine(1.0, rotation=0.0, shear=0.0, shift=0.0, rescale=rescale))
     if recipe.augment is not None:
         smallest, largest = (extent / _DIGIT for extent in recipe.augment)
-        changes.append(random_affine(smallest, rescale=rescale))
+        changes.append(random_affine(smallest))
         if recipe.augment[1] < frame:  # there is something around the objects to cut off
             changes.append(random_frame(largest))
     if recipe.contrast is not None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from gdn_keras.checks import (
-    check_at_least_one,
     check_choice,
     check_integer,
     check_learning_rates,
@@ -50,8 +49,6 @@ class Recipe:
             these are then rotated, sheared and shifted a little, in proportion to the first, and
             half of them cut to smaller frames, in proportion to the second, unless it is that of
             the whole image. Sizes are kept. `None` for images as they are.
-        rescale: Largest factor by which training images are enlarged or shrunk at random, where
-            sizes need not be kept; `None` for images as they are.
         contrast: Largest factor by which the contrast of training images is changed at random,
             up or down; `None` for images as they are.
         epochs: Times that each training image is seen.
@@ -79,7 +76,6 @@ class Recipe:
     zero_order: bool = False
     residual: bool = False
     augment: tuple[float, float] | None = None
-    rescale: float | None = None
     contrast: float | None = None
     epochs: int = 10
     batch_size: int = 50
@@ -108,9 +104,8 @@ class Recipe:
                 "`scale_dropout` must lie in [0, 1). "
                 f"Received: scale_dropout={self.scale_dropout!r}"
             )
-        for name in ("rescale", "contrast"):
-            if getattr(self, name) is not None:
-                checked[name] = check_at_least_one(name, getattr(self, name))
+        if self.contrast is not None and check_positive("contrast", self.contrast) < 1:
+            raise ValueError(f"`contrast` must be at least 1. Received: contrast={self.contrast!r}")
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         choices: dict[str, tuple[Any, ...]] = {"order": (1, 2, 3)}

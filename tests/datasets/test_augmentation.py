@@ -39,20 +39,6 @@ def test_scale_is_kept_while_the_shape_changes(images):
     assert np.abs(moved - images).max(axis=(1, 2, 3)).min() > 0.1
 
 
-def test_rescaled_within_its_limits_both_ways(images):
-    options = {"rotation": 0.0, "shear": 0.0, "shift": 0.0}
-    rescaled = random_affine(size=2, rescale=1.25, **options)(images, [0, 1]).numpy()
-    factors = (moments(rescaled)[3] / moments(images)[3]) ** 0.25  # of lengths
-    assert 0.79 < factors.min() < 0.88 and 1.14 < factors.max() < 1.26
-    places = [np.stack(moments(part)[1:3]) for part in (images, rescaled)]
-    np.testing.assert_allclose(places[1], factors * places[0], atol=0.1)
-
-
-def test_rescaling_leaves_the_other_draws_alone_when_it_is_off(images):
-    once, again = (random_affine(2, **options)(images, [0, 1]) for options in ({}, {"rescale": 1}))
-    np.testing.assert_array_equal(once, again)
-
-
 def test_shift_is_within_its_limits_and_along_both_axes(images):
     moved = random_affine(size=2, rotation=0.0, shear=0.0, shift=1.5)(images, [0, 1]).numpy()
     (_, y0, x0, _), (_, y1, x1, _) = moments(images), moments(moved)

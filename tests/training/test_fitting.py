@@ -249,15 +249,6 @@ def test_original_digits_are_not_framed_and_nothing_is_done_without_augmentation
     assert augmentation(Recipe(), 28) is None
 
 
-def test_rescaled_with_and_without_the_other_changes():
-    images = load_embedded_digits().x_test[:60, ..., None].astype("float32") / 255
-    for recipe in (Recipe(rescale=1.5), Recipe(augment=(28, 28), rescale=1.5)):
-        mass = augmentation(recipe, 28)(images, np.array([0, 1])).numpy().sum(axis=(1, 2, 3))
-        areas = mass / images.sum(axis=(1, 2, 3))
-        assert 0.42 < areas.min() < 0.6 and 1.6 < areas.max() < 2.3
-    assert augmentation(Recipe(rescale=1), 28) is None
-
-
 def test_images_of_more_contrast_are_not_taken_for_pixels(data):
     photographs = np.random.default_rng(0).integers(0, 256, (20, 12, 12, 1), "uint8")
     photographs = LabelledImages(photographs, np.arange(20) % 10)

@@ -36,7 +36,6 @@ def test_training_may_differ_from_use():
         ({"augment": (56, 28)}, r"two extents in increasing order.*\(56, 28\)"),
         ({"augment": 28}, "two extents"),
         ({"contrast": 0.5}, r"`contrast` must be at least 1. Received: contrast=0.5"),
-        ({"rescale": 0.9}, r"`rescale` must be at least 1. Received: rescale=0.9"),
         ({"augment": (0, 28)}, "augment=0"),
         ({"learning_rate": 0}, "learning_rate=0"),
         ({"final_learning_rate": 0.1}, "at most"),
