@@ -113,9 +113,8 @@ def card(name: str, results: dict, command: str) -> str:
         changes.append("small rotations, shears and shifts")
         if settings["augment"][1] < min(frame[:2]):
             changes.append("half of the images in smaller frames")
-    for field, what in (("rescale", "sizes"), ("contrast", "contrast")):
-        if settings.get(field):  # runs of earlier versions do not say
-            changes.append(f"{what} changed by factors of up to {settings[field]:g}")
+    if settings.get("contrast"):  # runs of earlier versions do not say
+        changes.append(f"contrast changed by factors of up to {settings['contrast']:g}")
     augmented = ", ".join(changes) or "not augmented"
     lines = [
         f"# {name}",

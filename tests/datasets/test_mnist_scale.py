@@ -5,7 +5,7 @@ import pytest
 
 from gdn_keras.datasets import load_dataset
 from gdn_keras.datasets.catalogue import mnist_scale
-from gdn_keras.datasets.catalogue.mnist_scale import shrink
+from gdn_keras.datasets.catalogue.mnist_scale import rescale
 
 pytest.importorskip("PIL")
 
@@ -24,13 +24,13 @@ def test_shrinking_is_bicubic_about_the_middle(digits, factor):
     centres = (np.arange(28) - 13.5) / factor + 13.5
     matrix = np.array([[bicubic(centre - j) for j in range(28)] for centre in centres])
     expected = (matrix @ digit @ matrix.T).clip(0, 255)
-    assert np.abs(shrink(digit, factor) - expected).max() < 1.01  # rounded twice
+    assert np.abs(rescale(digit, factor) - expected).max() < 1.01  # rounded twice
 
 
 def test_enlarged(digits):
-    assert shrink(digits.x_test[0], 1.0, 2).shape == (56, 56)
-    small = shrink(digits.x_test[0], 0.5).astype(float).sum()
-    large = shrink(digits.x_test[0], 0.5, 2).astype(float).sum()
+    assert rescale(digits.x_test[0], 1.0, 2).shape == (56, 56)
+    small = rescale(digits.x_test[0], 0.5).astype(float).sum()
+    large = rescale(digits.x_test[0], 0.5, 2).astype(float).sum()
     assert large / small == pytest.approx(4, rel=0.1)
 
 
@@ -39,7 +39,7 @@ def test_splits_share_no_digit(digits, monkeypatch):
         x_train=np.arange(4000)[:, None, None], x_test=4000 + np.arange(1000)[:, None, None]
     )
     monkeypatch.setattr(mnist_scale, "load_digits", lambda *args: numbered)
-    monkeypatch.setattr(mnist_scale, "shrink", lambda x, factor, enlarge: x)
+    monkeypatch.setattr(mnist_scale, "rescale", lambda x, factor=1.0, enlarge=1: x)
     data = load_dataset("mnist_scale")
     parts = [set(np.ravel(p.images)) for p in (data.train, data.validation, data.test(1))]
     assert sum(map(len, parts)) == len(set.union(*parts)) == 5000
@@ -66,3 +66,19 @@ def test_data():
         load_dataset("mnist_scale", count=100_000)
     with pytest.raises(ValueError, match="`enlarge`"):
         load_dataset("mnist_scale", enlarge=0)
+
+
+def test_copies_are_the_training_digits_at_other_factors():
+    plain, copied = (load_dataset("mnist_scale", enlarge=2, count=40, copies=n) for n in (1, 3))
+    first, *others = np.split(np.asarray(copied.train.images, "float32"), 3)
+    np.testing.assert_array_equal(first, plain.train.images)
+    np.testing.assert_array_equal(copied.train.labels, np.tile(plain.train.labels, 3))
+    for part in ("validation", "test"):
+        pair = [getattr(data, part) for data in (plain, copied)]
+        pair = [data(1) if callable(data) else data for data in pair]
+        np.testing.assert_array_equal(pair[0].images, pair[1].images)
+    areas = [part.sum(axis=(1, 2, 3)) / first.sum(axis=(1, 2, 3)) for part in others]
+    assert all(area.min() < 0.5 and area.max() > 2 for area in areas)
+    assert np.abs(areas[0] - areas[1]).max() > 1
+    with pytest.raises(ValueError, match="`copies`"):
+        load_dataset("mnist_scale", copies=0)

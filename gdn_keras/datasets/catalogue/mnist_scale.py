@@ -23,6 +23,7 @@ def mnist_scale(
     *,
     source: str | None = None,
     enlarge: int = 1,
+    copies: int = 1,
     count: int | None = None,
     test_count: int | None = None,
     test_split: str = "test",
@@ -39,27 +40,35 @@ def mnist_scale(
         directory, source: Where the digits are, as for "mnist".
         enlarge: Whole factor by which the shrunk images are enlarged, again by bicubic
             interpolation; published results are with 1 and with 2.
+        copies: Times that each training digit appears: as it is, and then rescaled, from its shrunk
+            image, to other factors that are drawn in the same way.
         count: Training digits, from the first on; all if `None`.
         test_count: Test digits, from the first on; all if `None`.
         test_split: `"test"`, or `"validation"` to choose between networks without test images.
         seed: Of the splits and factors; published results are means over six.
     """
     check_integer("enlarge", enlarge)
+    check_integer("copies", copies)
     rng = np.random.default_rng(check_integer("seed", seed, minimum=0))
     digits = load_digits(directory, source)
     images, labels = _together(digits)
     splits = _split(labels, rng)
     factors = rng.uniform(*FACTORS, len(labels))
 
-    def load(split: str, count: int | None = None) -> LabelledImages:
+    def load(split: str, count: int | None = None, copies: int = 1) -> LabelledImages:
         chosen = splits[split][: checked_count(count, len(splits[split]))]
-        shrunk = [shrink(images[i], float(factors[i]), enlarge) for i in chosen]
-        return LabelledImages(np.stack(shrunk)[..., None], labels[chosen])
+        shrunk = [rescale(images[i], float(factors[i])) for i in chosen]
+        parts = [[rescale(image, enlarge=enlarge) for image in shrunk]]
+        for _ in range(copies - 1):
+            others = rng.uniform(*FACTORS, len(chosen)) / factors[chosen]
+            pairs = zip(shrunk, others, strict=True)
+            parts.append([rescale(image, float(factor), enlarge) for image, factor in pairs])
+        return LabelledImages(np.concatenate(parts)[..., None], np.tile(labels[chosen], copies))
 
     tested = load(check_test_split(test_split), test_count)
     return ImageData(
         name="mnist_scale",
-        train=load("train", count),
+        train=load("train", count, copies),
         validation=load("validation"),
         test=lambda size: tested,
         test_sizes=(1.0,),
@@ -68,15 +77,17 @@ def mnist_scale(
     )
 
 
-def shrink(digit: np.ndarray, factor: float, enlarge: int = 1) -> np.ndarray:
+def rescale(digit: np.ndarray, factor: float = 1.0, enlarge: int = 1) -> np.ndarray:
     """A digit rescaled about its middle in its frame, and then with its frame; uint8."""
     image = import_pillow().Image
     height, width = digit.shape
     affine = (1 / factor, 0, width / 2 * (1 - 1 / factor))
     affine += (0, 1 / factor, height / 2 * (1 - 1 / factor))
-    picture = image.fromarray(digit).transform(
-        (width, height), image.Transform.AFFINE, affine, image.Resampling.BICUBIC
-    )
+    picture = image.fromarray(digit)
+    if factor != 1:
+        picture = picture.transform(
+            (width, height), image.Transform.AFFINE, affine, image.Resampling.BICUBIC
+        )
     if enlarge > 1:
         picture = picture.resize((enlarge * width, enlarge * height), image.Resampling.BICUBIC)
     return np.asarray(picture)
