@@ -4,7 +4,7 @@ import stir_mnist
 
 
 @pytest.mark.parametrize(
-    ("scenario", "low", "high"), [(1, 0.71, 2.83), (2, 1.41, 4), (3, 2, 5.66), (4, 0.71, 5.66)]
+    ("scenario", "low", "high"), [(1, 0.71, 2.83), (2, 1, 4), (3, 1.41, 5.66), (4, 0.71, 5.66)]
 )
 def test_channels_in_training(scenario, low, high):
     channels = stir_mnist.channels(stir_mnist.SCENARIOS[scenario])
