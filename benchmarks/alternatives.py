@@ -12,7 +12,8 @@
     ours        a finished run of examples/train_folder.py or examples/train_large_scale.py
 
 With `--ours`, the CNNs have its widths and see its images in its order for as many steps. On
-signs, their loss, learning rate and head are their own, chosen on validation images. Written are
+signs, their loss, learning rate, head and dropout are their own, chosen on validation images. On
+clothes and CIFAR-10 they have softmax and 0.001 too, which most users begin with. Written are
 DIR/results.json, DIR/table.md and DIR/curves.png. A contestant that is in results.json is not
 trained again. Times are the best of several steps, which other work on the machine disturbs least.
 The seconds of a training are those of its steps, without what is tested and kept in between.
@@ -70,7 +71,7 @@ class Task:
         boundary: What lies beyond an image.
         extent: Extent of what is seen, from a size of the data set.
         cnn: Fields of the recipe that the CNNs have of their own.
-        head: Of the CNNs, as for `plain_cnn`.
+        head, dropout: Of the CNNs, as for `plain_cnn`.
     """
 
     data: str
@@ -81,8 +82,11 @@ class Task:
     extent: Callable[[float], float] = float
     cnn: dict[str, Any] = dataclasses.field(default_factory=dict)
     head: str = "average"
+    dropout: float = 0.0
 
 
+_SOFTMAX = {"loss": "softmax", "learning_rate": 0.001}
+_OCTAVES = tuple(2 ** (k / 4) for k in range(-4, 5))
 TASKS = {
     "large_scale": Task(
         "mnist_large_scale", {"train_sizes": (2,)}, Recipe(augment=(56.0, 56.0)), window=64
@@ -92,8 +96,23 @@ TASKS = {
         {},
         Recipe(widths=(24, 32, 48, 64, 96), epochs=8),
         window=64,
-        cnn={"loss": "softmax", "learning_rate": 0.001},
+        cnn=_SOFTMAX,
         head="flatten",
+    ),
+    "fashion_mnist": Task(
+        "fashion_mnist_large_scale",
+        {"train_sizes": (1,), "test_sizes": _OCTAVES, "frame": 72},
+        Recipe(epochs=3),
+        window=40,
+        cnn=_SOFTMAX,
+    ),
+    "cifar10": Task(
+        "cifar10",
+        {},
+        Recipe(network="large", epochs=4),
+        window=40,
+        boundary="symmetric",
+        cnn=_SOFTMAX,
     ),
     "kth_tips": Task(
         "kth_tips",
@@ -115,6 +134,7 @@ class Contest:
     recipe: Recipe
     cnn_recipe: Recipe
     head: str
+    dropout: float
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -149,7 +169,8 @@ class Contest:
 
 def plain(contest: Contest) -> tuple[keras.Model, keras.Model, Callable | None]:
     """Networks to train and to test with, of equal weights, and what is done to training images."""
-    network = _classifier(contest, plain_cnn(contest.shape, contest.widths, contest.head))
+    cnn = plain_cnn(contest.shape, contest.widths, contest.head, contest.dropout)
+    network = _classifier(contest, cnn)
     return network, network, None
 
 
@@ -183,7 +204,8 @@ CONTESTANTS = {
 
 def _pyramid(contest: Contest, factors: Sequence[float]) -> keras.Model:
     window, boundary = contest.task.window, contest.task.boundary
-    network = pyramid_cnn(contest.shape, contest.widths, factors, window, boundary, contest.head)
+    own = contest.head, contest.dropout
+    network = pyramid_cnn(contest.shape, contest.widths, factors, window, boundary, *own)
     return _classifier(contest, network)
 
 
@@ -277,7 +299,10 @@ def prepare(options: argparse.Namespace) -> Contest:
                 f"{known[name]} as its {name}, not {described[name]}"
             )
     head = options.head or task.head
-    return Contest(task, data, recipe, _changed(cnn_recipe, **own), head)
+    dropout = task.dropout if options.dropout is None else options.dropout
+    if not 0 <= dropout < 1:
+        raise ValueError(f"`dropout` must lie in [0, 1). Received: dropout={dropout}")
+    return Contest(task, data, recipe, _changed(cnn_recipe, **own), head, dropout)
 
 
 def _changed(recipe: Recipe, **values: Any) -> Recipe:
@@ -322,15 +347,18 @@ def flags() -> argparse.ArgumentParser:
     data_flag(flag)
     flag("--ours", type=Path, metavar="FOLDER", help="a finished run on the same images")
     flag("--only", nargs="+", choices=tuple(CONTESTANTS), default=tuple(CONTESTANTS))
-    text = "(default: those of `ours`, else 10, and 8 for gtsrb, 16 for kth_tips)"
+    known = ", ".join(f"{task.recipe.epochs} for {name}" for name, task in TASKS.items())
+    text = f"(default: those of `ours`, else {known})"
     flag("--epochs", type=int, metavar="N", help=text)
     flag("--images", type=int, metavar="N", help="training images (default: all)")
     flag("--test-images", type=int, metavar="N", help="test images a size (default: all)")
-    text = "of the CNNs (default: gtsrb what was best on validation images, others as `ours`)"
+    text = "of the CNNs (default: for photographs and clothes softmax and 0.001, else as `ours`)"
     flag("--loss", choices=("binary", "softmax"), help=text)
     flag("--learning-rate", type=float, metavar="RATE", help=text)
     text = "what the CNNs read: an average, or a weight for each place (default: gtsrb flatten)"
     flag("--head", choices=("average", "flatten"), help=text)
+    text = "share of the CNNs' last features that training leaves out (default: 0)"
+    flag("--dropout", type=float, metavar="SHARE", help=text)
     flag("--seed", type=int, metavar="N", help="(default: that of `ours`, else 0)")
     return parser
 
@@ -342,7 +370,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         contest = prepare(options)
         settings = {**contest.cnn_recipe.as_dict(), **describe_data(contest.data)}
-        settings["head"] = contest.head
+        settings |= {"head": contest.head, "dropout": contest.dropout}
         folder = open_run(settings, options.output)
     except (ValueError, OSError) as error:
         parser.error(str(error))

@@ -100,16 +100,17 @@ def pyramid_cnn(
     window: int,
     boundary: str,
     head: str = "average",
+    dropout: float = 0.0,
 ) -> keras.Model:
     """`plain_cnn` on each level of a pyramid, with the same weights, and the maximum over levels.
 
     Args:
         shape: Of the images.
-        widths, head: As for `plain_cnn`.
+        widths, head, dropout: As for `plain_cnn`.
         factors, window, boundary: As for `PyramidLevels`.
     """
     images = keras.Input(shape)
-    cnn = plain_cnn((window, window, shape[-1]), widths, head)
+    cnn = plain_cnn((window, window, shape[-1]), widths, head, dropout)
     cnn.layers[-1].bias.assign(np.full(widths[-1], _FIRST_LOGIT))
     scores = cnn(PyramidLevels(factors, window, boundary)(images))
     return keras.Model(images, MaxOverLevels(len(factors))(scores))

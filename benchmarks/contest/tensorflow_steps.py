@@ -30,10 +30,11 @@ def make_network(task: Task) -> keras.Model:
     return network
 
 
-def plain_cnn(shape, widths, head="average") -> keras.Model:
+def plain_cnn(shape, widths, head="average", dropout=0.0) -> keras.Model:
     """3×3 convolutions of the same widths, each followed by pooling, and a dense layer.
 
-    It takes the average over all places, or with "flatten" a weight for each of them.
+    It takes the average over all places, or with "flatten" a weight for each of them; `dropout` is
+    the share of its inputs that training leaves out.
     """
     x = images = keras.Input(shape)
     for width in widths[:-1]:
@@ -41,7 +42,7 @@ def plain_cnn(shape, widths, head="average") -> keras.Model:
         x = keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-5)(x)
         x = keras.layers.MaxPooling2D(2, padding="same")(keras.layers.ReLU()(x))
     heads = {"average": keras.layers.GlobalAveragePooling2D, "flatten": keras.layers.Flatten}
-    x = heads[head]()(x)
+    x = keras.layers.Dropout(dropout)(heads[head]()(x))
     return keras.Model(images, keras.layers.Dense(widths[-1])(x))
 
 

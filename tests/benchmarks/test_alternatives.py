@@ -67,6 +67,18 @@ def test_a_flat_head_has_a_weight_for_each_place():
     assert flat.count_params() - average.count_params() == (8 * 8 - 1) * 6 * 10
 
 
+def test_dropout_acts_in_training_alone():
+    images = digits(1)
+    keras.utils.set_random_seed(0)
+    network = pyramid_cnn((32, 32, 1), (4, 6, 10), [1.0], 32, "replicate", "flatten", 0.9)
+    cnn = plain_cnn((32, 32, 1), (4, 6, 10), "flatten", 0.9)
+    cnn.set_weights(network.get_weights())
+    np.testing.assert_allclose(network(images), cnn(images), atol=1e-5)
+    for model in (network, cnn):
+        first, again = (np.asarray(model(images, training=True)) for _ in range(2))
+        assert np.abs(first - again).max() > 1e-3
+
+
 def test_pyramid_is_the_maximum_over_its_levels():
     images = digits(1)
     keras.utils.set_random_seed(0)
@@ -103,8 +115,8 @@ def test_loss_and_rate_of_the_cnns_are_their_own(monkeypatch):
     task = dataclasses.replace(alternatives.TASKS["large_scale"], cnn={"loss": "softmax"})
     monkeypatch.setitem(alternatives.TASKS, "large_scale", task)
     flags = ["--output", "x", "--learning-rate", "0.002", "--head", "flatten", *FEW]
-    contest = alternatives.prepare(alternatives.flags().parse_args(flags))
-    assert contest.head == "flatten"
+    contest = alternatives.prepare(alternatives.flags().parse_args([*flags, "--dropout", "0.3"]))
+    assert (contest.head, contest.dropout) == ("flatten", 0.3)
     assert (contest.cnn_recipe.loss, contest.cnn_recipe.learning_rate) == ("softmax", 0.002)
     assert (contest.recipe.loss, contest.recipe.learning_rate) == ("binary", 0.01)
 
@@ -127,6 +139,7 @@ def test_networks_of_the_others(name):
     [
         (["--epochs", "0"], "`epochs`"),
         (["--learning-rate", "-1"], "`learning_rate`"),
+        (["--dropout", "1"], "`dropout` must lie in [0, 1)"),
         (["--images", "1000000"], "1000000"),
         (["--ours", "nowhere"], "nowhere"),
         (["--data", "gtsrb"], "Final_Training"),
