@@ -12,8 +12,9 @@
     ours        a finished run of examples/train_folder.py or examples/train_large_scale.py
 
 With `--ours`, the CNNs have its widths and see its images in its order for as many steps. On
-signs, their loss, learning rate, head and dropout are their own, chosen on validation images. On
-clothes and CIFAR-10 they have softmax and 0.001 too, which most users begin with. Written are
+signs, their loss, learning rate, head, dropout and what they see of an image are their own, chosen
+on validation images. On clothes and CIFAR-10 they have softmax and a learning rate of 0.001, which
+most users begin with. Written are
 DIR/results.json, DIR/table.md and DIR/curves.png. A contestant that is in results.json is not
 trained again. Times are the best of several steps, which other work on the machine disturbs least.
 The seconds of a training are those of its steps, without what is tested and kept in between.
@@ -72,6 +73,7 @@ class Task:
         extent: Extent of what is seen, from a size of the data set.
         cnn: Fields of the recipe that the CNNs have of their own.
         head, dropout: Of the CNNs, as for `plain_cnn`.
+        crop: Height and width of what CNNs without a pyramid see of an image; all if `None`.
     """
 
     data: str
@@ -83,6 +85,7 @@ class Task:
     cnn: dict[str, Any] = dataclasses.field(default_factory=dict)
     head: str = "average"
     dropout: float = 0.0
+    crop: int | None = None
 
 
 _SOFTMAX = {"loss": "softmax", "learning_rate": 0.001}
@@ -94,10 +97,12 @@ TASKS = {
     "gtsrb": Task(
         "gtsrb",
         {},
-        Recipe(widths=(24, 32, 48, 64, 96), epochs=8),
-        window=64,
-        cnn=_SOFTMAX,
+        Recipe(widths=(24, 32, 48, 64, 96), epochs=8, augment=(33.5, 112.0)),
+        window=48,
+        cnn={"loss": "softmax", "learning_rate": 0.003},
         head="flatten",
+        dropout=0.5,
+        crop=48,
     ),
     "fashion_mnist": Task(
         "fashion_mnist_large_scale",
@@ -135,6 +140,7 @@ class Contest:
     cnn_recipe: Recipe
     head: str
     dropout: float
+    crop: int | None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -169,8 +175,8 @@ class Contest:
 
 def plain(contest: Contest) -> tuple[keras.Model, keras.Model, Callable | None]:
     """Networks to train and to test with, of equal weights, and what is done to training images."""
-    cnn = plain_cnn(contest.shape, contest.widths, contest.head, contest.dropout)
-    network = _classifier(contest, cnn)
+    own = contest.head, contest.dropout, contest.crop
+    network = _classifier(contest, plain_cnn(contest.shape, contest.widths, *own))
     return network, network, None
 
 
@@ -302,7 +308,10 @@ def prepare(options: argparse.Namespace) -> Contest:
     dropout = task.dropout if options.dropout is None else options.dropout
     if not 0 <= dropout < 1:
         raise ValueError(f"`dropout` must lie in [0, 1). Received: dropout={dropout}")
-    return Contest(task, data, recipe, _changed(cnn_recipe, **own), head, dropout)
+    crop = task.crop if options.crop is None else options.crop
+    if crop is not None and not 3 <= crop <= min(data.train.images.shape[1:3]):
+        raise ValueError(f"`crop` must lie within the images. Received: crop={crop}")
+    return Contest(task, data, recipe, _changed(cnn_recipe, **own), head, dropout, crop)
 
 
 def _changed(recipe: Recipe, **values: Any) -> Recipe:
@@ -352,13 +361,16 @@ def flags() -> argparse.ArgumentParser:
     flag("--epochs", type=int, metavar="N", help=text)
     flag("--images", type=int, metavar="N", help="training images (default: all)")
     flag("--test-images", type=int, metavar="N", help="test images a size (default: all)")
-    text = "of the CNNs (default: for photographs and clothes softmax and 0.001, else as `ours`)"
+    text = "of the CNNs (default: softmax for gtsrb, fashion_mnist and cifar10, else as `ours`)"
     flag("--loss", choices=("binary", "softmax"), help=text)
+    text = "of the CNNs (default: 0.003 for gtsrb, 0.001 where softmax is the loss, else as `ours`)"
     flag("--learning-rate", type=float, metavar="RATE", help=text)
     text = "what the CNNs read: an average, or a weight for each place (default: gtsrb flatten)"
     flag("--head", choices=("average", "flatten"), help=text)
-    text = "share of the CNNs' last features that training leaves out (default: 0)"
+    text = "share of the CNNs' last features that training leaves out (default: gtsrb 0.5)"
     flag("--dropout", type=float, metavar="SHARE", help=text)
+    text = "what CNNs without a pyramid see of an image, from its middle (default: gtsrb 48)"
+    flag("--crop", type=int, metavar="PIXELS", help=text)
     flag("--seed", type=int, metavar="N", help="(default: that of `ours`, else 0)")
     return parser
 
@@ -370,7 +382,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         contest = prepare(options)
         settings = {**contest.cnn_recipe.as_dict(), **describe_data(contest.data)}
-        settings |= {"head": contest.head, "dropout": contest.dropout}
+        settings |= {name: getattr(contest, name) for name in ("head", "dropout", "crop")}
         folder = open_run(settings, options.output)
     except (ValueError, OSError) as error:
         parser.error(str(error))

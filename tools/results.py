@@ -1,4 +1,4 @@
-"""Keeps the results of finished runs in docs/results, and makes RESULTS.md's tables and picture.
+"""Keeps the results of finished runs in docs/results, and makes tables and pictures of them.
 
     python tools/results.py keep runs/large_size2 large_size2
     python tools/results.py table large_size2 default_size1
@@ -25,7 +25,7 @@ from gdn_keras.training.run_folder import RESULTS, read_results
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "docs" / "results"
 SHIPPED = ROOT / "saved_models"
-PICTURE = ROOT / "docs" / "pictures" / "training_sizes.png"
+PICTURES = ROOT / "docs" / "pictures"
 
 
 _MEASURES = {
@@ -38,7 +38,18 @@ _MEASURES = {
 }
 
 
-_DRAWN = {size: f"large_size{size}" for size in (1, 2, 4)}  # seed 0
+_EXTENSIONS = {
+    "plain": "as it is",
+    "zero_order=True": "zero order",
+    "residual=True": "residual blocks",
+    "order=3": "third order",
+    "scale_dropout=0.3": "channels left out",
+}
+_CONTESTANTS = {
+    "plain": "plain CNN",
+    "augmented": "CNN shown all sizes",
+    "all_levels": "CNN on an image pyramid",
+}
 
 
 def keep(run: Path, name: str) -> Path:
@@ -137,14 +148,34 @@ def largest_difference_of_shifts(results: Mapping) -> float | None:
     return max(max(column) - min(column) for column in zip(*shifted, strict=True))
 
 
-def draw(path: Path = PICTURE) -> Path:
-    """Accuracy over size for each training size, with ten scale channels and with one."""
-    curves = {}
-    for size, name in _DRAWN.items():
-        curves[f"10 channels, size {size}"] = curve(load(name))
-        curves[f"1 channel, size {size}"] = curve(load(f"single_size{size}"))
-    plots.draw_generalization(curves, path)
-    return path
+def draw() -> list[Path]:
+    """Accuracy over size, by training size, beside CNNs, and with extensions of the network."""
+    curves = {"training_sizes": {}}
+    for size in (1, 2, 4):  # seed 0
+        names = {f"10 channels, size {size}": f"large_size{size}"}
+        names[f"1 channel, size {size}"] = f"single_size{size}"
+        curves["training_sizes"] |= {title: curve(load(name)) for title, name in names.items()}
+    for data in ("fashion_mnist", "cifar10"):
+        variants, others = load(f"{data}_variants"), load(f"alternatives_{data}")
+        (best,) = load(f"{data}_all").values()
+        curves[f"{data}_extensions"] = {
+            title: _sizes(variants[name][0])
+            for name, title in _EXTENSIONS.items()
+            if name in variants
+        }
+        curves[f"alternatives_{data}"] = {"gdn_keras": _sizes(best[0])} | {
+            title: _sizes(others[name]) for name, title in _CONTESTANTS.items()
+        }
+    paths = []
+    for name, lines in curves.items():
+        paths.append(PICTURES / f"{name}.png")
+        plots.draw_generalization(lines, paths[-1], () if name == "training_sizes" else (1,))
+    return paths
+
+
+def _sizes(result: Mapping) -> dict[float, float]:
+    """Accuracy over size of a variant or a contestant."""
+    return {float(size): accuracy for size, accuracy in result["accuracy"].items()}
 
 
 if __name__ == "__main__":
@@ -157,7 +188,7 @@ if __name__ == "__main__":
     keeping.add_argument("name")
     commands.add_parser("table", help="print a table").add_argument("names", nargs="+")
     commands.add_parser("seeds", help="print their means").add_argument("names", nargs="+")
-    commands.add_parser("draw", help="draw docs/pictures/training_sizes.png")
+    commands.add_parser("draw", help="draw accuracy over size into docs/pictures")
     options = parser.parse_args()
     if options.command == "keep":
         print(keep(options.run, options.name))
@@ -166,4 +197,4 @@ if __name__ == "__main__":
     elif options.command == "seeds":
         print(seeds(options.names))
     else:
-        print(draw())
+        print(*draw(), sep="\n")

@@ -30,13 +30,18 @@ def make_network(task: Task) -> keras.Model:
     return network
 
 
-def plain_cnn(shape, widths, head="average", dropout=0.0) -> keras.Model:
+def plain_cnn(shape, widths, head="average", dropout=0.0, crop=None) -> keras.Model:
     """3×3 convolutions of the same widths, each followed by pooling, and a dense layer.
 
     It takes the average over all places, or with "flatten" a weight for each of them; `dropout` is
-    the share of its inputs that training leaves out.
+    the share of its inputs that training leaves out. With `crop` the network sees only the middle
+    of an image, of this height and width.
     """
     x = images = keras.Input(shape)
+    if crop is not None:
+        before = [(length - crop) // 2 for length in shape[:2]]
+        after = [length - crop - n for length, n in zip(shape[:2], before, strict=True)]
+        x = keras.layers.Cropping2D(tuple(zip(before, after, strict=True)))(x)
     for width in widths[:-1]:
         x = keras.layers.Conv2D(width, 3, padding="same", use_bias=False)(x)
         x = keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-5)(x)

@@ -15,6 +15,7 @@ from gdn_keras.training import Recipe
 from gdn_keras.training.run_folder import SETTINGS
 
 FEW = ["--images", "100", "--test-images", "20"]
+OWN = ["--dropout", "0.3", "--crop", "24"]
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +80,15 @@ def test_dropout_acts_in_training_alone():
         assert np.abs(first - again).max() > 1e-3
 
 
+def test_a_crop_is_the_middle_of_the_image():
+    images = digits(1)
+    keras.utils.set_random_seed(0)
+    cropped = plain_cnn((32, 32, 1), (4, 6, 10), crop=20)
+    small = plain_cnn((20, 20, 1), (4, 6, 10))
+    small.set_weights(cropped.get_weights())
+    np.testing.assert_allclose(cropped(images), small(images[:, 6:26, 6:26]), atol=1e-5)
+
+
 def test_pyramid_is_the_maximum_over_its_levels():
     images = digits(1)
     keras.utils.set_random_seed(0)
@@ -115,8 +125,8 @@ def test_loss_and_rate_of_the_cnns_are_their_own(monkeypatch):
     task = dataclasses.replace(alternatives.TASKS["large_scale"], cnn={"loss": "softmax"})
     monkeypatch.setitem(alternatives.TASKS, "large_scale", task)
     flags = ["--output", "x", "--learning-rate", "0.002", "--head", "flatten", *FEW]
-    contest = alternatives.prepare(alternatives.flags().parse_args([*flags, "--dropout", "0.3"]))
-    assert (contest.head, contest.dropout) == ("flatten", 0.3)
+    contest = alternatives.prepare(alternatives.flags().parse_args([*flags, *OWN]))
+    assert (contest.head, contest.dropout, contest.crop) == ("flatten", 0.3, 24)
     assert (contest.cnn_recipe.loss, contest.cnn_recipe.learning_rate) == ("softmax", 0.002)
     assert (contest.recipe.loss, contest.recipe.learning_rate) == ("binary", 0.01)
 
@@ -140,6 +150,7 @@ def test_networks_of_the_others(name):
         (["--epochs", "0"], "`epochs`"),
         (["--learning-rate", "-1"], "`learning_rate`"),
         (["--dropout", "1"], "`dropout` must lie in [0, 1)"),
+        (["--crop", "33"], "`crop` must lie within the images"),
         (["--images", "1000000"], "1000000"),
         (["--ours", "nowhere"], "nowhere"),
         (["--data", "gtsrb"], "Final_Training"),
