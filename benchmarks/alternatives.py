@@ -13,11 +13,10 @@
 
 With `--ours`, the CNNs have its widths and see its images in its order for as many steps. On
 signs, their loss, learning rate, head, dropout and what they see of an image are their own, chosen
-on validation images. On clothes and CIFAR-10 they have softmax and a learning rate of 0.001, which
-most users begin with. Written are
-DIR/results.json, DIR/table.md and DIR/curves.png. A contestant that is in results.json is not
-trained again. Times are the best of several steps, which other work on the machine disturbs least.
-The seconds of a training are those of its steps, without what is tested and kept in between.
+on validation images. Written are DIR/results.json, DIR/table.md and DIR/curves.png. A contestant
+that is in results.json is not trained again. Times are the best of several steps, which other work
+on the machine disturbs least. The seconds of a training are those of its steps, without what is
+tested and kept in between.
 """
 
 import argparse
@@ -88,8 +87,6 @@ class Task:
     crop: int | None = None
 
 
-_SOFTMAX = {"loss": "softmax", "learning_rate": 0.001}
-_OCTAVES = tuple(2 ** (k / 4) for k in range(-4, 5))
 TASKS = {
     "large_scale": Task(
         "mnist_large_scale", {"train_sizes": (2,)}, Recipe(augment=(56.0, 56.0)), window=64
@@ -103,21 +100,6 @@ TASKS = {
         head="flatten",
         dropout=0.5,
         crop=48,
-    ),
-    "fashion_mnist": Task(
-        "fashion_mnist_large_scale",
-        {"train_sizes": (1,), "test_sizes": _OCTAVES, "frame": 72},
-        Recipe(epochs=3),
-        window=40,
-        cnn=_SOFTMAX,
-    ),
-    "cifar10": Task(
-        "cifar10",
-        {},
-        Recipe(network="large", epochs=4),
-        window=40,
-        boundary="symmetric",
-        cnn=_SOFTMAX,
     ),
     "kth_tips": Task(
         "kth_tips",
@@ -361,9 +343,8 @@ def flags() -> argparse.ArgumentParser:
     flag("--epochs", type=int, metavar="N", help=text)
     flag("--images", type=int, metavar="N", help="training images (default: all)")
     flag("--test-images", type=int, metavar="N", help="test images a size (default: all)")
-    text = "of the CNNs (default: softmax for gtsrb, fashion_mnist and cifar10, else as `ours`)"
+    text = "of the CNNs (default: gtsrb what was best on validation images, others as `ours`)"
     flag("--loss", choices=("binary", "softmax"), help=text)
-    text = "of the CNNs (default: 0.003 for gtsrb, 0.001 where softmax is the loss, else as `ours`)"
     flag("--learning-rate", type=float, metavar="RATE", help=text)
     text = "what the CNNs read: an average, or a weight for each place (default: gtsrb flatten)"
     flag("--head", choices=("average", "flatten"), help=text)

@@ -43,12 +43,6 @@ _EXTENSIONS = {
     "zero_order=True": "zero order",
     "residual=True": "residual blocks",
     "order=3": "third order",
-    "scale_dropout=0.3": "channels left out",
-}
-_CONTESTANTS = {
-    "plain": "plain CNN",
-    "augmented": "CNN shown all sizes",
-    "all_levels": "CNN on an image pyramid",
 }
 
 
@@ -149,33 +143,24 @@ def largest_difference_of_shifts(results: Mapping) -> float | None:
 
 
 def draw() -> list[Path]:
-    """Accuracy over size, by training size, beside CNNs, and with extensions of the network."""
-    curves = {"training_sizes": {}}
+    """Accuracy over size, by training size and with extensions of the network."""
+    curves: dict[str, dict] = {"training_sizes": {}}
     for size in (1, 2, 4):  # seed 0
         names = {f"10 channels, size {size}": f"large_size{size}"}
         names[f"1 channel, size {size}"] = f"single_size{size}"
         curves["training_sizes"] |= {title: curve(load(name)) for title, name in names.items()}
     for data in ("fashion_mnist", "cifar10"):
-        variants, others = load(f"{data}_variants"), load(f"alternatives_{data}")
-        (best,) = load(f"{data}_all").values()
+        variants = {_EXTENSIONS[name]: runs for name, runs in load(f"{data}_variants").items()}
+        (variants["zero order and residual, all images"],) = load(f"{data}_all").values()
         curves[f"{data}_extensions"] = {
-            title: _sizes(variants[name][0])
-            for name, title in _EXTENSIONS.items()
-            if name in variants
-        }
-        curves[f"alternatives_{data}"] = {"gdn_keras": _sizes(best[0])} | {
-            title: _sizes(others[name]) for name, title in _CONTESTANTS.items()
+            title: {float(size): value for size, value in runs[0]["accuracy"].items()}
+            for title, runs in variants.items()
         }
     paths = []
     for name, lines in curves.items():
         paths.append(PICTURES / f"{name}.png")
         plots.draw_generalization(lines, paths[-1], () if name == "training_sizes" else (1,))
     return paths
-
-
-def _sizes(result: Mapping) -> dict[float, float]:
-    """Accuracy over size of a variant or a contestant."""
-    return {float(size): accuracy for size, accuracy in result["accuracy"].items()}
 
 
 if __name__ == "__main__":
