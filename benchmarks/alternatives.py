@@ -12,11 +12,11 @@
     ours        a finished run of examples/train_folder.py or examples/train_large_scale.py
 
 With `--ours`, the CNNs have its widths and see its images in its order for as many steps. On
-signs, their loss, learning rate, head, dropout and what they see of an image are their own, chosen
-on validation images. Written are DIR/results.json, DIR/table.md and DIR/curves.png. A contestant
-that is in results.json is not trained again. Times are the best of several steps, which other work
-on the machine disturbs least. The seconds of a training are those of its steps, without what is
-tested and kept in between.
+signs, clothes (`--data fashion_mnist`) and CIFAR-10, their loss, learning rate, head, dropout and
+what they see of an image are their own, chosen on validation images. Written are
+DIR/results.json, DIR/table.md and DIR/curves.png. A contestant that is in results.json is not
+trained again. Times are the best of several steps, which other work on the machine disturbs least.
+The seconds of a training are those of its steps, without what is tested and kept in between.
 """
 
 import argparse
@@ -87,6 +87,7 @@ class Task:
     crop: int | None = None
 
 
+_RESCALED = {"train_sizes": (1,), "test_sizes": tuple(2 ** (k / 4) for k in range(-4, 5))}
 TASKS = {
     "large_scale": Task(
         "mnist_large_scale", {"train_sizes": (2,)}, Recipe(augment=(56.0, 56.0)), window=64
@@ -100,6 +101,22 @@ TASKS = {
         head="flatten",
         dropout=0.5,
         crop=48,
+    ),
+    "fashion_mnist": Task(
+        "fashion_mnist_large_scale",
+        {**_RESCALED, "frame": 72},
+        Recipe(epochs=3),
+        window=36,
+        cnn={"loss": "softmax", "learning_rate": 0.003},
+    ),
+    "cifar10": Task(
+        "cifar10",
+        _RESCALED,
+        Recipe(network="large", epochs=4),
+        window=32,
+        boundary="symmetric",
+        cnn={"loss": "softmax"},
+        crop=32,
     ),
     "kth_tips": Task(
         "kth_tips",
@@ -343,14 +360,14 @@ def flags() -> argparse.ArgumentParser:
     flag("--epochs", type=int, metavar="N", help=text)
     flag("--images", type=int, metavar="N", help="training images (default: all)")
     flag("--test-images", type=int, metavar="N", help="test images a size (default: all)")
-    text = "of the CNNs (default: gtsrb what was best on validation images, others as `ours`)"
+    text = "of the CNNs (default: what was best on validation images, for digits as `ours`)"
     flag("--loss", choices=("binary", "softmax"), help=text)
     flag("--learning-rate", type=float, metavar="RATE", help=text)
     text = "what the CNNs read: an average, or a weight for each place (default: gtsrb flatten)"
     flag("--head", choices=("average", "flatten"), help=text)
     text = "share of the CNNs' last features that training leaves out (default: gtsrb 0.5)"
     flag("--dropout", type=float, metavar="SHARE", help=text)
-    text = "what CNNs without a pyramid see of an image, from its middle (default: gtsrb 48)"
+    text = "what CNNs without a pyramid see of an image (default: gtsrb 48, cifar10 32, else all)"
     flag("--crop", type=int, metavar="PIXELS", help=text)
     flag("--seed", type=int, metavar="N", help="(default: that of `ours`, else 0)")
     return parser

@@ -154,6 +154,8 @@ def test_networks_of_the_others(name):
         (["--images", "1000000"], "1000000"),
         (["--ours", "nowhere"], "nowhere"),
         (["--data", "gtsrb"], "Final_Training"),
+        (["--data", "fashion_mnist"], "the four Fashion-MNIST files"),
+        (["--data", "cifar10"], "an archive of CIFAR-10"),
         (["--option", "frames=3"], "large_scale does not take these options"),
         (["--option", "frame"], "`option` must be NAME=VALUE"),
     ],
