@@ -73,6 +73,7 @@ class Task:
         cnn: Fields of the recipe that the CNNs have of their own.
         head, dropout: Of the CNNs, as for `plain_cnn`.
         crop: Height and width of what CNNs without a pyramid see of an image; all if `None`.
+        per_octave: Levels of the pyramid in an octave.
     """
 
     data: str
@@ -85,6 +86,7 @@ class Task:
     head: str = "average"
     dropout: float = 0.0
     crop: int | None = None
+    per_octave: int = 2
 
 
 _RESCALED = {"train_sizes": (1,), "test_sizes": tuple(2 ** (k / 4) for k in range(-4, 5))}
@@ -108,6 +110,7 @@ TASKS = {
         Recipe(epochs=3),
         window=36,
         cnn={"loss": "softmax", "learning_rate": 0.003},
+        per_octave=4,
     ),
     "cifar10": Task(
         "cifar10",
@@ -117,6 +120,7 @@ TASKS = {
         boundary="symmetric",
         cnn={"loss": "softmax"},
         crop=32,
+        per_octave=4,
     ),
     "kth_tips": Task(
         "kth_tips",
@@ -166,10 +170,11 @@ class Contest:
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """Factors of the pyramid in the test, half an octave apart."""
-        low, high = (2 * math.log2(factor) for factor in self.reach)
+        """Factors of the pyramid in the test."""
+        steps = self.task.per_octave
+        low, high = (steps * math.log2(factor) for factor in self.reach)
         ends = math.floor(-high + 0.01), math.ceil(-low - 0.01)
-        return tuple(2 ** (k / 2) for k in range(ends[0], ends[1] + 1))
+        return tuple(2 ** (k / steps) for k in range(ends[0], ends[1] + 1))
 
 
 def plain(contest: Contest) -> tuple[keras.Model, keras.Model, Callable | None]:

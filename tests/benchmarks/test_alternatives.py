@@ -131,6 +131,13 @@ def test_loss_and_rate_of_the_cnns_are_their_own(monkeypatch):
     assert (contest.recipe.loss, contest.recipe.learning_rate) == ("binary", 0.01)
 
 
+def test_levels_of_the_pyramid_lie_as_close_as_the_task_says(monkeypatch):
+    task = dataclasses.replace(alternatives.TASKS["large_scale"], per_octave=4)
+    monkeypatch.setitem(alternatives.TASKS, "large_scale", task)
+    contest = alternatives.prepare(alternatives.flags().parse_args(["--output", "x", *FEW]))
+    np.testing.assert_allclose(contest.levels, 2 ** (np.arange(-4, 5) / 4))
+
+
 @pytest.mark.parametrize("name", ["augmented", "pyramid", "all_levels"])
 def test_networks_of_the_others(name):
     flags = ["--output", "x", "--epochs", "1", "--option", "frame=36", *FEW]
