@@ -39,6 +39,7 @@ from contest.rescaling import pyramid_cnn, random_rescaling
 from contest.tensorflow_steps import plain_cnn
 
 from gdn_keras.analysis import accuracy_by_size, draw_generalization
+from gdn_keras.checks import check_integer
 from gdn_keras.datasets import ImageData, load_dataset, steps_per_epoch
 from gdn_keras.models import as_classifier
 from gdn_keras.presets import PRESETS
@@ -209,6 +210,8 @@ def _best_seconds(step: Callable[[], Any]) -> float:
 def prepare(options: argparse.Namespace) -> Contest:
     """The contest that the flags ask for, checked against the run to compare with."""
     task = TASKS[options.data]
+    if options.per_octave is not None:
+        task = dataclasses.replace(task, per_octave=check_integer("per_octave", options.per_octave))
     known: dict[str, Any] = {}
     loading = dict(task.options)
     if options.ours:
@@ -301,6 +304,8 @@ def flags() -> argparse.ArgumentParser:
     flag("--dropout", type=float, metavar="SHARE", help=text)
     text = "what CNNs without a pyramid see of an image (default: gtsrb 48, cifar10 32, else all)"
     flag("--crop", type=int, metavar="PIXELS", help=text)
+    text = "levels of the pyramid in an octave (default: fashion_mnist and cifar10 4, others 2)"
+    flag("--per-octave", type=int, metavar="N", help=text)
     flag("--seed", type=int, metavar="N", help="(default: that of `ours`, else 0)")
     return parser
 
@@ -313,6 +318,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         contest = prepare(options)
         settings = {**contest.cnn_recipe.as_dict(), **describe_data(contest.data)}
         settings |= {name: getattr(contest, name) for name in ("head", "dropout", "crop")}
+        settings["per_octave"] = contest.task.per_octave
         folder = open_run(settings, options.output)
     except (ValueError, OSError) as error:
         parser.error(str(error))

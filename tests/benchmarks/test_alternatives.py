@@ -131,10 +131,9 @@ def test_loss_and_rate_of_the_cnns_are_their_own(monkeypatch):
     assert (contest.recipe.loss, contest.recipe.learning_rate) == ("binary", 0.01)
 
 
-def test_levels_of_the_pyramid_lie_as_close_as_the_task_says(monkeypatch):
-    task = dataclasses.replace(alternatives.TASKS["large_scale"], per_octave=4)
-    monkeypatch.setitem(alternatives.TASKS, "large_scale", task)
-    contest = alternatives.prepare(alternatives.flags().parse_args(["--output", "x", *FEW]))
+def test_levels_of_the_pyramid_lie_as_close_as_asked():
+    flags = ["--output", "x", "--per-octave", "4", *FEW]
+    contest = alternatives.prepare(alternatives.flags().parse_args(flags))
     np.testing.assert_allclose(contest.levels, 2 ** (np.arange(-4, 5) / 4))
 
 
@@ -156,6 +155,7 @@ def test_networks_of_the_others(name):
     [
         (["--epochs", "0"], "`epochs`"),
         (["--learning-rate", "-1"], "`learning_rate`"),
+        (["--per-octave", "0"], "`per_octave`"),
         (["--dropout", "1"], "`dropout` must lie in [0, 1)"),
         (["--crop", "33"], "`crop` must lie within the images"),
         (["--images", "1000000"], "1000000"),
