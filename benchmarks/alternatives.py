@@ -295,7 +295,7 @@ def flags() -> argparse.ArgumentParser:
     flag("--epochs", type=int, metavar="N", help=text)
     flag("--images", type=int, metavar="N", help="training images (default: all)")
     flag("--test-images", type=int, metavar="N", help="test images a size (default: all)")
-    text = "of the CNNs (default: what was best on validation images, for digits as `ours`)"
+    text = "of the CNNs (default: best on validation images; digits and textures as `ours`)"
     flag("--loss", choices=("binary", "softmax"), help=text)
     flag("--learning-rate", type=float, metavar="RATE", help=text)
     text = "what the CNNs read: an average, or a weight for each place (default: gtsrb flatten)"
