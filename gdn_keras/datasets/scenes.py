@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 DIGIT_EXTENT = 20.0
 
 BACKGROUNDS = ("empty", "clutter")
-BOXES = ("nominal", "tight")
+
+# How objects are drawn in training: standard deviations of their blur, in their own pixels, up to
+# that of MNIST Large Scale; the greatest gain of their edges; the least light.
+_BLURS = (0.0, 0.25, 0.5, 0.7, 7 / 8)
+_SHARPEST, _LEAST_LIGHT = 2.0, 0.5
 
 _TRIES = 24  # places tried for an object before it is left out
 _PEAK = 255.0
@@ -100,12 +104,12 @@ class Scenes:
         count: Least and greatest number of objects in a frame. Where they do not fit, fewer.
         background: "empty", or "clutter" for gradients, stripes, textures and noise, with fragments
             of objects as distractors, up to as many as there are objects.
-        boxes: "nominal" for squares of `extent` times size about the centres of the objects'
-            images, or "tight" for what is at least half as light as the object's peak.
-        extent: Side of the nominal box of an object of size 1.
-        max_overlap: Greatest share of the smaller of two nominal boxes that the other may cover.
-        augment: Whether objects are rotated and sheared a little, each time anew. Areas, and so
-            sizes, are kept.
+        extent: Longer side of an object of size 1. Objects keep the square of this side about the
+            centre of their image to themselves; boxes hold what is at least half as light as the
+            object's peak.
+        max_overlap: Greatest share of the smaller of two such squares that the other may cover.
+        augment: Whether objects are drawn anew each time: rotated and sheared a little, with
+            sharper or softer and thinner or thicker strokes, and less light. Sizes are kept.
     """
 
     images: np.ndarray
@@ -114,7 +118,6 @@ class Scenes:
     shape: tuple[int, int] = (96, 96)
     count: tuple[int, int] = (2, 6)
     background: str = "empty"
-    boxes: str = "nominal"
     extent: float = DIGIT_EXTENT
     max_overlap: float = 0.0
     augment: bool = False
@@ -122,7 +125,6 @@ class Scenes:
     def __post_init__(self) -> None:
         _check_objects(self.images, self.labels)
         check_choice("background", self.background, BACKGROUNDS)
-        check_choice("boxes", self.boxes, BOXES)
         check_positive("extent", self.extent)
         if check_non_negative("max_overlap", self.max_overlap) > 1:
             raise ValueError(
@@ -162,9 +164,8 @@ class Scenes:
                 continue
             _add_light(frame, patch, corner)
             square = _centred_box(corner, patch.shape, (side, side))
-            box = square if self.boxes == "nominal" else self._tight_box(patch, corner)
             taken = np.vstack([taken, square])
-            rows.append((box, self.labels[k], size))
+            rows.append((self._box(patch, corner), self.labels[k], size))
         if self.background == "clutter":
             self._scatter_fragments(rng, frame, taken)
         return Scene(
@@ -182,7 +183,10 @@ class Scenes:
     def _render(self, rng: np.random.Generator, k: int, size: float) -> np.ndarray:
         image = np.asarray(self.images[k], "float32")
         image = image if image.ndim == 3 else image[..., None]
-        return _render(_varied(rng, image) if self.augment else image, float(size))
+        if not self.augment:
+            return _render(image, float(size))
+        blur = float(rng.choice(_BLURS))
+        return _restroked(rng, _render(_varied(rng, image), float(size), blur))
 
     def _find_corner(
         self, rng: np.random.Generator, patch: tuple[int, ...], sides: tuple, taken: np.ndarray
@@ -202,12 +206,11 @@ class Scenes:
         free = np.flatnonzero(np.all(shared <= self.max_overlap * smaller, axis=1))
         return corners[free[0]] if len(free) else None
 
-    def _tight_box(self, patch: np.ndarray, corner: np.ndarray) -> np.ndarray:
+    def _box(self, patch: np.ndarray, corner: np.ndarray) -> np.ndarray:
         """What is at least half as light as the peak, in the frame."""
-        ink = patch.max(axis=2) >= _PEAK / 2
+        light = patch.max(axis=2)
+        ink = light >= light.max() / 2
         x, y = np.flatnonzero(ink.any(axis=0)), np.flatnonzero(ink.any(axis=1))
-        if not len(x):
-            x, y = np.arange(patch.shape[1]), np.arange(patch.shape[0])
         box = np.array([x[0], y[0], x[-1] + 1, y[-1] + 1]) + np.tile(corner, 2)
         return np.clip(box, 0, np.tile(self.shape[::-1], 2))
 
@@ -314,9 +317,9 @@ def _stacked(scenes: Scenes, drawn: list[Scene]) -> SceneSet:
     return SceneSet(np.stack([scene.image for scene in drawn]), boxes, labels, sizes)
 
 
-def _render(image: np.ndarray, size: float) -> np.ndarray:
+def _render(image: np.ndarray, size: float, blur: float = _BLURS[-1]) -> np.ndarray:
     """An object at a size, smoothed and brought to its peak, with all of its blur around it."""
-    rows, columns = (_rescaling(length, size) for length in image.shape[:2])
+    rows, columns = (_rescaling(length, size, blur) for length in image.shape[:2])
     patch = np.moveaxis(rows @ np.moveaxis(image, 2, 0) @ columns.T, 0, 2)
     peak = patch.max()
     patch = np.maximum(patch, 0)
@@ -337,10 +340,20 @@ def _varied(rng: np.random.Generator, image: np.ndarray) -> np.ndarray:
     return np.clip(np.stack(planes, axis=-1), 0, image.max())
 
 
-@functools.lru_cache(maxsize=128)
-def _rescaling(length: int, size: float) -> np.ndarray:
+def _restroked(rng: np.random.Generator, patch: np.ndarray) -> np.ndarray:
+    """The object with sharper edges, thinner or thicker strokes, and less light."""
+    gain = math.exp(rng.uniform(0, math.log(_SHARPEST)))
+    # Between these levels, what was dark stays dark and the peak stays the peak.
+    level = rng.uniform(0.5 / gain, 1 - 0.5 / gain)
+    strokes = np.clip(0.5 + gain * (patch / _PEAK - level), 0, 1)
+    return (_PEAK * rng.uniform(_LEAST_LIGHT, 1) * strokes).astype("float32")
+
+
+@functools.lru_cache(maxsize=256)
+def _rescaling(length: int, size: float, blur: float) -> np.ndarray:
     """The matrix of MNIST Large Scale, with room for four standard deviations of the blur."""
-    return resampling_matrix(length, math.ceil(size * (length + 7)), size).astype("float32")
+    room = math.ceil(size * (length + 7))
+    return resampling_matrix(length, room, size, smoothing=blur).astype("float32")
 
 
 def _add_light(frame: np.ndarray, patch: np.ndarray, corner: np.ndarray) -> None:

@@ -69,7 +69,7 @@ def decode_points(
         "boxes": _cut_off(boxes, shape),
         "labels": ops.cast(label, "float32"),
         "confidence": ops.exp(ops.minimum(peak.score, 0.0)),
-        "size": ops.sqrt(peak.width * peak.height),
+        "size": ops.maximum(peak.width, peak.height),
     }
     valid = valid & is_maximum & (found["confidence"] >= confidence_threshold)
     score = ops.where(valid, peak.score, -float("inf"))
@@ -231,7 +231,7 @@ def _regressed(peak: _Peak, heat: Any, boxes: Any, label: Any, index: Any, table
         weights = weights + weight
     x, y, width, height = ops.unstack(total / ops.maximum(weights, 1e-12)[..., None], axis=-1)
     if table.channels > 1:
-        change = _SHARE_OF_HEAT * (ops.log(peak.width * peak.height) - width - height) / 2
+        change = _SHARE_OF_HEAT * (ops.log(peak.width) - ops.maximum(width, height))
         width, height = width + change, height + change
     return _Peak(x, y, ops.exp(width), ops.exp(height), peak.score)
 

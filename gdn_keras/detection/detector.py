@@ -63,8 +63,8 @@ class Detector(keras.Model):
             of the points. The features are logits of the classes; with four more, boxes are
             regressed and need not be square.
         num_classes: Number of classes.
-        extent: Side of an object of size 1, in pixels: what the channel of sigma_0 = 1 responds
-            to. For boxes that are not square, sqrt(width * height). 20 is a digit of MNIST.
+        extent: Longer side of an object of size 1, in pixels: what the channel of sigma_0 = 1
+            responds to. 20 is a digit of MNIST.
         preprocessor: Layer that is applied to images before the network, or `None`.
         bounding_box_format: Of boxes in training and in predictions, as in
             `keras.utils.bounding_boxes`.

@@ -1,6 +1,7 @@
 """What a detector should say at its points, given the boxes in an image.
 
-An object of class c, centre (x, y) and size s is a blob of heat in the scale space of class c:
+An object of class c, centre (x, y) and size s, the longer side of its box over `extent`, is a blob
+of heat in the scale space of class c:
 
     exp(-2 (dx^2 + dy^2 + du^2)),
 
@@ -59,7 +60,7 @@ def object_heat(
         points: From `grid_points`.
         boxes: `[batch, objects, 4]`, (x1, y1, x2, y2) in pixels.
         labels: `[batch, objects]`; negative where there is no object.
-        extent: Side of an object of size 1, in pixels; sqrt(width * height) of a box.
+        extent: Longer side of an object of size 1, in pixels.
         any_size: Whether each channel answers for all sizes: for networks with one channel.
 
     Returns:
@@ -72,7 +73,7 @@ def object_heat(
     )
     distance = dx**2 + dy**2
     if not any_size:
-        size = ops.sqrt(ops.maximum(width * height, 1e-12)) / extent
+        size = ops.maximum(ops.maximum(width, height), 1e-6) / extent
         du = (ops.log(points.scale)[None, :, None] - ops.log(size)[:, None]) / _LOG_UNIT
         distance = distance + du**2
     heat = ops.exp(-SHARPNESS * distance)
