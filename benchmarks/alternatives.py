@@ -41,7 +41,7 @@ from contest.tensorflow_steps import plain_cnn
 from gdn_keras.analysis import accuracy_by_size, draw_generalization
 from gdn_keras.checks import check_integer
 from gdn_keras.datasets import ImageData, load_dataset, steps_per_epoch
-from gdn_keras.models import as_classifier
+from gdn_keras.models import Classifier
 from gdn_keras.presets import PRESETS
 from gdn_keras.training import Recipe
 from gdn_keras.training.command_line import data_flag, data_options
@@ -148,7 +148,7 @@ def _pyramid(contest: Contest, factors: Sequence[float]) -> keras.Model:
 
 
 def _classifier(contest: Contest, network: keras.Model) -> keras.Model:
-    return as_classifier(network, contest.data.preprocessing, contest.data.class_names)
+    return Classifier(network, contest.data.class_names, contest.data.preprocessor)
 
 
 def compete(contest: Contest, name: str) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
+import numpy as np
+
 BOUNDARIES = ("symmetric", "replicate", "zero")
 MAX_ORDER = 3
 MAX_SURROUND = 2.0
@@ -144,12 +146,13 @@ def check_input_shape(input_shape: Sequence[int | None]) -> tuple[int | None, ..
     return shape
 
 
-def check_images(images: Any, channels: int) -> Any:
+def check_images(images: Any, channels: int, pixels: bool = False) -> Any:
     """A batch of at least one image, or what has no shape, such as a pipeline, of some length.
 
     Args:
         images: What a user passes to a model's `fit`, `evaluate` or `predict`.
         channels: Number of colour channels that the model takes.
+        pixels: Whether the model holds its preprocessor, and so takes pixels of 0 to 255.
 
     Returns:
         The images, with a last axis where grey ones have none.
@@ -168,7 +171,23 @@ def check_images(images: Any, channels: int) -> Any:
         )
     if not shape[0]:
         raise ValueError(f"There must be at least one image. Received: shape {shape}")
+    if isinstance(images, np.ndarray) or hasattr(images, "numpy"):
+        _check_values(np.asarray(images), pixels)
     return images[..., None] if grey else images
+
+
+def _check_values(images: np.ndarray, pixels: bool) -> None:
+    """Raise where an array holds NaN, or cannot be the pixels that it should be."""
+    kind, low, high = images.dtype.kind, 0, 255
+    if images.size and images.dtype != np.uint8:
+        low, high = images.min(), images.max()
+    if kind == "f" and not (math.isfinite(low) and math.isfinite(high)):
+        raise ValueError(f"Images must be finite. Received: values from {low} to {high}")
+    if pixels and (low < 0 or high >= 256 or (kind not in "iu" and high <= 1)):
+        raise ValueError(
+            "Images must be pixels of 0 to 255, integers or floats: the model holds its "
+            f"preprocessor. Received: {images.dtype} values from {low:g} to {high:g}"
+        )
 
 
 def _length(value: Any) -> int | None:

@@ -2,8 +2,6 @@
 
 `parameters` are arguments of `gdn_keras.models.gaussian_derivative_network`; `weights` is the
 folder of `saved_models` where trained weights are, with a README that says how well they do.
-`class_names` and the registered name of the layer that takes raw pixels are for networks that do
-not hold them themselves.
 """
 
 # sigma_0 = 2^(i/2), from 1/sqrt(2) to 8: the paper's eight scale channels.
@@ -14,11 +12,6 @@ _WIDE_SCALES = tuple(2 ** (i / 2) for i in range(-2, 8))
 _DIGITS = {"input_shape": (112, 112, 1), "classes": 10}
 _DEFAULT = {**_DIGITS, "widths": (12, 16, 24, 32, 64)}
 _LARGE = {**_DIGITS, "widths": (16, 24, 32, 48, 64)}
-
-_DIGIT_NAMES = {
-    "preprocessing": "gdn_keras>ArctanContrast",
-    "class_names": tuple("0123456789"),
-}
 
 PRESETS = {
     "mnist": {
@@ -43,7 +36,6 @@ PRESETS = {
             "description": f"`default`, ten scale channels, trained on digits of size {size} only.",
             "parameters": {**_DEFAULT, "scales": _WIDE_SCALES},
             "weights": f"default_size{size}",
-            **_DIGIT_NAMES,
         }
         for size in (1, 2, 4)
     },
@@ -70,6 +62,5 @@ PRESETS = {
         "description": "`large`, ten scale channels, trained on digits of size 2 only.",
         "parameters": {**_LARGE, "scales": _WIDE_SCALES, "surround": 0.5},
         "weights": "large_size2",
-        **_DIGIT_NAMES,
     },
 }

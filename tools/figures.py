@@ -27,7 +27,7 @@ from gdn_keras.analysis.plots import COLOURS, figure_file
 from gdn_keras.datasets import digit_scenes, draw_sizes, load_embedded_digits, rescale_images
 from gdn_keras.datasets.catalogue.gtsrb import TRAIN_SIDES, held_out_tracks, load_photographs
 from gdn_keras.detection import draw_boxes
-from gdn_keras.models import class_names_of, scale_channels_of
+from gdn_keras.models import scale_channels_of
 from gdn_keras.scale_space import (
     Geometry,
     cascade,
@@ -183,7 +183,7 @@ def approaching_sign(path: Path, directory: Path) -> None:
     predicted, scales = probabilities.argmax(axis=1), scale_selection(network, images)
     wanted = np.geomspace(sides[0], sides[-1], 7)
     shown = sorted({int(np.abs(sides - side).argmin()) for side in wanted})
-    names = class_names_of(network)
+    names = network.class_names
     right = predicted == labels
     with figure_file(path, 2, len(shown), (1.25 * len(shown), 4.2)) as (figure, axes):
         for axis, k in zip(axes[0], shown, strict=True):

@@ -8,7 +8,7 @@ import numpy as np
 
 from gdn_keras.checks import check_positive
 from gdn_keras.datasets import rescale_images
-from gdn_keras.models import channel_model, retarget, scale_channels_of
+from gdn_keras.models import channel_model, network_of, retarget, scale_channels_of
 
 _BATCH = 16
 
@@ -71,7 +71,7 @@ def covariance_error(
         images: [n, height, width, channels] of the model's shape; they are rescaled by cubic
             splines. By default, analytic images of Gaussian blobs, in proportion to each
             channel's scale, so that rescaling them brings no error of its own. They are no
-            pixels, and enter after the layers that prepare pixels.
+            pixels, and enter after the preprocessor.
     """
     channels = scale_channels_of(model)
     pairs = _matching_pairs(channels.scales, factor)
@@ -102,15 +102,15 @@ def covariance_error(
 def _centers(model: keras.Model, images: np.ndarray, pixels: bool) -> list[np.ndarray]:
     """What each layer of the network holds at the centre, [n, scales, features].
 
-    Pixels go through the layers before the scale channels.
+    Pixels go through the model's preprocessor first.
     """
     channels = scale_channels_of(model)
-    front = keras.Model(model.input, channels.input).layers[1:] if pixels else []
+    preprocessor = getattr(model, "preprocessor", None) if pixels else None
     found: list[list[np.ndarray]] = []
     for start in range(0, len(images), _BATCH):
         inputs = images[start : start + _BATCH]
-        for layer in front:
-            inputs = layer(inputs)
+        if preprocessor is not None:
+            inputs = preprocessor(inputs)
         values = channels.layer_centers(keras.ops.convert_to_tensor(inputs))
         found.append([keras.ops.convert_to_numpy(value) for value in values])
     return [np.concatenate(parts) for parts in zip(*found, strict=True)]
@@ -123,6 +123,7 @@ def invariance_error(
 
     Arguments as for `covariance_error`.
     """
+    model = network_of(model) if images is None else model
     channels = scale_channels_of(model)
     if channels.geometry.has_maps:
         raise ValueError(
@@ -184,7 +185,7 @@ def _image_pairs(
             f"`images` must have shape [n, {height}, {width}, {channels}]. "
             f"Received: images of shape {images.shape}"
         )
-    options = {"smoothing": 0, "boundary": "symmetric", "contrast": None}
+    options = {"smoothing": 0, "boundary": "symmetric", "peak": None}
     return images, rescale_images(images, factor, frame, **options)
 
 

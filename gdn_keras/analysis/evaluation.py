@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from gdn_keras.analysis.selection import has_scale_channels, winning_channels, with_channels
+from gdn_keras.analysis.selection import has_scale_channels, winning_channels, without_xla
 from gdn_keras.datasets import ImageData, evaluation_pipeline
-from gdn_keras.models import scale_channels_of
+from gdn_keras.models import scale_channels_of, with_channels
 
 
 class SizeResult(NamedTuple):
@@ -60,7 +60,7 @@ def evaluate_by_size(
         sizes = data.test_sizes
     load: Callable[[Any], Any] = data.test if isinstance(data, ImageData) else data
     scaled = has_scale_channels(model) and len(scale_channels_of(model).output.shape) == 3
-    classifier = with_channels(model) if scaled else model
+    classifier = without_xla(with_channels(model)) if scaled else model
     results = []
     for size in sizes:
         labels, scores, winners = [], [], []

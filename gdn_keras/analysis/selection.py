@@ -1,7 +1,6 @@
 """Scale selection: which scale channel of a network answers to which size."""
 
 from collections.abc import Sequence
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import keras
@@ -9,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gdn_keras.layers import ScaleChannels
-from gdn_keras.models import channel_model, scale_channels_of
+from gdn_keras.models import channel_model, network_of, scale_channels_of
 
 
 def scale_selection(model: keras.Model, images: np.ndarray, batch_size: int = 100) -> np.ndarray:
@@ -27,10 +26,9 @@ def scale_selection(model: keras.Model, images: np.ndarray, batch_size: int = 10
         [n].
     """
     layer = scale_channels_of(model)
-    images = _float32(images)
     stack = _channel_model(model).predict(images, batch_size=batch_size, verbose=0)
     if layer.maps == "points":
-        return layer.points(images.shape[1:3])[stack.max(axis=2).argmax(axis=1), 2]
+        return layer.points(np.shape(images)[1:3])[stack.max(axis=2).argmax(axis=1), 2]
     return np.asarray(layer.scales)[winning_channels(stack)]
 
 
@@ -109,13 +107,8 @@ def selection_slope(
 
 def has_scale_channels(model: keras.Model) -> bool:
     """Whether a model holds one `ScaleChannels` layer whose stack can be read."""
-    found = [layer for layer in model.layers if isinstance(layer, ScaleChannels)]
+    found = [layer for layer in network_of(model).layers if isinstance(layer, ScaleChannels)]
     return len(found) == 1 and found[0].pooling is None
-
-
-def with_channels(model: keras.Model) -> keras.Model:
-    """A model from images to class scores and the stack of scale channels, in one pass."""
-    return without_xla(keras.Model(model.input, [model.output, scale_channels_of(model).output]))
 
 
 def without_xla(model: keras.Model) -> keras.Model:
@@ -131,7 +124,3 @@ def winning_channels(stack: np.ndarray) -> np.ndarray:
     """The channel with the highest score of any class, anywhere, from [batch, channels, ...]."""
     stack = np.asarray(stack)
     return stack.max(axis=tuple(range(2, stack.ndim))).argmax(axis=1)
-
-
-def _float32(images: Any) -> np.ndarray:
-    return np.asarray(images).astype("float32", copy=False)

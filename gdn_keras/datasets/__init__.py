@@ -1,4 +1,4 @@
-"""Data sets by name, the MNIST Large Scale transform, preprocessing layers, tf.data pipelines.
+"""Data sets by name, the MNIST Large Scale transform, tf.data pipelines.
 
 For `tfds.load("mnist_large_scale/size2")` import `gdn_keras.datasets.mnist_large_scale` first.
 """
@@ -23,7 +23,6 @@ from gdn_keras.datasets.pipelines import (
     steps_per_epoch,
     training_pipeline,
 )
-from gdn_keras.datasets.preprocessing import ArctanContrast, PixelScaling
 from gdn_keras.datasets.registry import dataset_names, load_dataset, register_dataset
 from gdn_keras.datasets.resampling import resampling_matrix
 from gdn_keras.datasets.scenes import Scenes, digit_scenes, scene_pipeline, scene_set
@@ -38,12 +37,10 @@ from gdn_keras.datasets.transform import (
 __all__ = [
     "TEST_SIZES",
     "TRAIN_SIZES",
-    "ArctanContrast",
     "BoxedImage",
     "Digits",
     "ImageData",
     "LabelledImages",
-    "PixelScaling",
     "Scenes",
     "concatenate",
     "dataset_names",

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 
+import keras
+
 from gdn_keras.checks import check_sizes
 from gdn_keras.datasets.digits import Digits
 from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
 from gdn_keras.datasets.large_scale import load_large_scale, select_split
-from gdn_keras.datasets.preprocessing import ArctanContrast, PixelScaling
 from gdn_keras.datasets.selection import check_test_split
 from gdn_keras.datasets.transform import TEST_SIZES
+from gdn_keras.layers import ArctanContrast
 
 VALIDATION_IMAGES = 2000  # at most, so that watching a long training costs little of its time
 
@@ -45,7 +47,7 @@ def original_data(
         test=lambda size: test,
         test_sizes=(1.0,),
         class_names=tuple(class_names),
-        preprocessing=PixelScaling(0.0, 1.0),
+        preprocessor=keras.layers.Rescaling(1 / 255),
         train_sizes=(1.0,),
     )
 
@@ -115,6 +117,6 @@ def large_scale_data(
         test=test,
         test_sizes=tuple(test_sizes),
         class_names=tuple(class_names),
-        preprocessing=ArctanContrast(),
+        preprocessor=ArctanContrast(),
         train_sizes=tuple(train_sizes),
     )

@@ -53,14 +53,14 @@ class ImageData:
 
     Attributes:
         name: As in `load_dataset(name)`.
-        train: Training images, in raw pixels.
+        train: Training images: pixels where there is a `preprocessor`.
         validation: Images held out of the training, in frames of the same size.
         test: Function from a size to the test images of that size, made when they are asked for.
             Their frame may be larger than that of the training images.
         test_sizes: The sizes to test at; none if empty.
         class_names: What label 0, 1, 2, … means.
-        preprocessing: Keras layer from raw pixels to what the network takes; `None` if they are
-            the same.
+        preprocessor: Keras layer from pixels of 0 to 255 to what the network takes; `None` for
+            images that are prepared already, of any range.
         size_name: What a size is, as it should stand below an axis.
         train_sizes: Sizes of the objects in `train`, in units of `test_sizes`; empty if unknown.
         extent: About how many pixels an object in `train` is wide; `None` if it fills the frame.
@@ -75,7 +75,7 @@ class ImageData:
     test: Callable[[float], LabelledImages]
     test_sizes: tuple[float, ...]
     class_names: tuple[str, ...]
-    preprocessing: "keras.Layer | None" = None
+    preprocessor: "keras.Layer | None" = None
     size_name: str = "size"
     train_sizes: tuple[float, ...] = ()
     extent: float | None = None

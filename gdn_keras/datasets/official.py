@@ -32,8 +32,9 @@ def load_official_large_scale(
         count: How many images, from the first on; all if `None`.
 
     Returns:
-        `LabelledImages`, as from `load_large_scale`; the images stay in the open file, and a slice
-        of them is a NumPy array.
+        `LabelledImages`, as from `load_large_scale`: pixels, from which
+        `gdn_keras.layers.ArctanContrast` makes the published values again, up to rounding. The
+        images stay in the open file, and a slice of them is a NumPy array.
 
     Raises:
         FileNotFoundError: If the file for this size is not there.
@@ -86,15 +87,21 @@ class _Images(LazyImages):
     """The first `count` images of an HDF5 dataset."""
 
     def __init__(self, dataset: "h5py.Dataset", count: int) -> None:
-        super().__init__((count, *dataset.shape[1:]), dataset.dtype)
+        super().__init__((count, *dataset.shape[1:]), "uint8")
         self._dataset = dataset
 
     def read(self, indices: np.ndarray) -> np.ndarray:
         first, count = (indices[0], len(indices)) if len(indices) else (0, 0)
         if np.array_equal(indices, np.arange(first, first + count)):
-            return self._dataset[first : first + count]  # many times faster than by index
+            # Many times faster than by index.
+            return _pixels(self._dataset[first : first + count])
         ascending, place = np.unique(indices, return_inverse=True)  # as HDF5 wants them
-        return self._dataset[ascending][place]
+        return _pixels(self._dataset[ascending][place])
+
+
+def _pixels(published: np.ndarray) -> np.ndarray:
+    """I from (2 / pi) arctan(0.02 (I - 128))."""
+    return np.rint(np.clip(128 + np.tan(np.pi / 2 * published) / 0.02, 0, 255)).astype("uint8")
 
 
 def _read(content: "h5py.File", file: Path, key: str) -> tuple["h5py.Dataset", np.ndarray]:

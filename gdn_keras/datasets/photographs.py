@@ -88,7 +88,7 @@ def rescale_photographs(
     Returns:
         uint8 `[n, frame, frame, channels]`.
     """
-    options = {"smoothing": shrink_smoothing(size), "boundary": boundary, "contrast": None}
+    options = {"smoothing": shrink_smoothing(size), "boundary": boundary, "peak": None}
     result = np.empty((len(images), frame, frame, images.shape[3]), "uint8")
     for start in range(0, len(images), _CHUNK):
         part = slice(start, start + _CHUNK)

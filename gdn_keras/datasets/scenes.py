@@ -85,7 +85,7 @@ class Scenes:
     Objects are light on dark: each is rescaled by cubic splines, smoothed by 7/8 of its own pixels
     and brought to a peak of 255, as in MNIST Large Scale, and put over the background as light is,
     255 - (255 - background) (255 - object) / 255. Frames are uint8, as image files are; the soft
-    threshold of MNIST Large Scale is for the network to take (`gdn_keras.detection.SoftThreshold`).
+    threshold of MNIST Large Scale is for the network to take (`gdn_keras.layers.ArctanContrast`).
 
     Each scene is a function of `(seed, index)` and nothing else.
 

@@ -7,13 +7,11 @@ from gdn_keras.detection.evaluation import SizePrecision, evaluate_detector
 from gdn_keras.detection.export import export_detector
 from gdn_keras.detection.heat_maps import draw_heat_maps, heat_maps
 from gdn_keras.detection.pictures import light_on_dark, place_in_frame
-from gdn_keras.detection.preprocessing import SoftThreshold
 
 __all__ = [
     "AveragePrecision",
     "Detector",
     "SizePrecision",
-    "SoftThreshold",
     "average_precision",
     "draw_boxes",
     "draw_heat_maps",

@@ -50,7 +50,7 @@ class Detector(keras.Model):
     >>> network = gdn_keras.models.gaussian_derivative_network(
     ...     input_shape=(None, None, 1), classes=10, scales=[0.5, 0.71, 1, 1.41, 2], output="points"
     ... )
-    >>> detector = Detector(network, num_classes=10, preprocessor=SoftThreshold())
+    >>> detector = Detector(network, num_classes=10, preprocessor=ArctanContrast(stretch=False))
     >>> detector.compile("adam")
     >>> scenes = gdn_keras.datasets.digit_scenes("train", sizes=[1.0])
     >>> detector.fit(gdn_keras.datasets.scene_pipeline(scenes), steps_per_epoch=100)
@@ -65,7 +65,8 @@ class Detector(keras.Model):
         num_classes: Number of classes.
         extent: Longer side of an object of size 1, in pixels: what the channel of sigma_0 = 1
             responds to. 20 is a digit of MNIST.
-        preprocessor: Layer that is applied to images before the network, or `None`.
+        preprocessor: Layer from pixels of 0 to 255 to what the network takes. The detector then
+            takes such pixels, of any dtype; without one, what its user prepared.
         bounding_box_format: Of boxes in training and in predictions, as in
             `keras.utils.bounding_boxes`.
         confidence_threshold: Least confidence of a detection.
@@ -78,7 +79,7 @@ class Detector(keras.Model):
         **kwargs: Passed to `keras.Model`.
 
     Call arguments:
-        inputs: Images `[batch, height, width, channels]`, uint8 or floats of the same range.
+        inputs: Images `[batch, height, width, channels]`.
 
     Output shape:
         `[batch, points, features]`. `predict` gives a dictionary of boxes instead, see
@@ -160,7 +161,7 @@ class Detector(keras.Model):
         Those of a pipeline are not: a label that is no class makes the loss NaN, which stops the
         training.
         """
-        x = check_images(x, self.network.input_shape[-1])
+        x = check_images(x, self.network.input_shape[-1], self.preprocessor is not None)
         if isinstance(x, np.ndarray):
             shape = x.shape[1:3]
             boxes, labels = (ops.convert_to_numpy(v) for v in self._boxes_and_labels(y, shape))
@@ -174,12 +175,12 @@ class Detector(keras.Model):
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As for any Keras model, with at least one image."""
-        x = check_images(x, self.network.input_shape[-1])
+        x = check_images(x, self.network.input_shape[-1], self.preprocessor is not None)
         return super().evaluate(x, *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
         """As for any Keras model, with at least one image."""
-        x = check_images(x, self.network.input_shape[-1])
+        x = check_images(x, self.network.input_shape[-1], self.preprocessor is not None)
         return super().predict(x, *args, **kwargs)
 
     def compute_loss(

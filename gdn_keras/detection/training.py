@@ -7,8 +7,8 @@ import keras
 
 from gdn_keras.datasets.scenes import scene_pipeline
 from gdn_keras.detection.detector import Detector
-from gdn_keras.detection.preprocessing import SoftThreshold
 from gdn_keras.detection.settings import DetectorSettings
+from gdn_keras.layers import ArctanContrast
 from gdn_keras.models import gaussian_derivative_network
 from gdn_keras.reporting import Reporter
 from gdn_keras.training.callbacks import (
@@ -86,7 +86,10 @@ def train_detector(
 def _detector(network: keras.Model) -> Detector:
     # Digits do not overlap, but parts of large ones look like small ones.
     return Detector(
-        network, num_classes=CLASSES, preprocessor=SoftThreshold(), part_threshold=_PART_THRESHOLD
+        network,
+        num_classes=CLASSES,
+        preprocessor=ArctanContrast(stretch=False),
+        part_threshold=_PART_THRESHOLD,
     )
 
 

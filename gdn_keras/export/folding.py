@@ -27,8 +27,6 @@ def fold_constants(function: Any) -> Any:
         node = nodes.node.add()
         node.CopyFrom(graph.get_operation_by_name(name).node_def)
         node.input[:] = [tensor.name for tensor in inputs]
-        if node.op == "Atan":
-            _use_atan2(node, nodes.node.add())
     outputs = {key: source.get(t.name, t).name for key, t in function.structured_outputs.items()}
 
     def folded(x: Any) -> dict[str, Any]:
@@ -39,14 +37,6 @@ def fold_constants(function: Any) -> Any:
 
     spec = tf.TensorSpec(images.shape, images.dtype, name="images")
     return tf.function(folded).get_concrete_function(spec)
-
-
-def _use_atan2(node: Any, ones: Any) -> None:
-    """Makes arctan(x) of a node arctan2(x, 1), which LiteRT knows."""
-    ones.CopyFrom(node)
-    ones.name, ones.op = f"{node.name}/ones", "OnesLike"
-    node.op = "Atan2"
-    node.input.append(f"{ones.name}:0")
 
 
 def _depending_on(images: Any, graph: Any) -> tuple[dict[str, list], dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from gdn_keras.export.folding import fold_constants
-from gdn_keras.models import retarget, scale_channels_of
+from gdn_keras.models import network_of, retarget, scale_channels_of, with_channels
 
 
 def require_tensorflow() -> ModuleType:
@@ -51,7 +51,7 @@ def freeze(model: keras.Model) -> Any:
     Nothing is left in it that could be computed once.
     """
     tf = require_tensorflow()
-    both = keras.Model(model.inputs, [model.output, scale_channels_of(model).output])
+    both = with_channels(model)
     weights = [
         [keras.ops.convert_to_numpy(variable) for variable in variables]
         for variables in (both.trainable_variables, both.non_trainable_variables)
@@ -68,4 +68,5 @@ def freeze(model: keras.Model) -> Any:
 
 
 def _all_layers(model: keras.Model) -> list[keras.layers.Layer]:
-    return [model, *model.layers, *scale_channels_of(model).program.layers]
+    network = network_of(model)
+    return [model, *model.layers, *network.layers, *scale_channels_of(model).program.layers]

@@ -14,7 +14,6 @@ from gdn_keras.checks import check_choice
 from gdn_keras.export.checks import check_equal, check_file
 from gdn_keras.export.endpoints import PROBABILITIES, plain_function
 from gdn_keras.export.freezing import freeze, in_float32, require_tensorflow
-from gdn_keras.models import class_names_of
 
 LABELS = "labels.txt"
 
@@ -46,10 +45,9 @@ def export_litert(
     content = tf.lite.TFLiteConverter.from_concrete_functions([function], module).convert()
     with replacing(path) as temporary:
         temporary.write_bytes(content)
-        class_names = class_names_of(model)
-        if class_names is not None:
+        if hasattr(model, "class_names"):
             with zipfile.ZipFile(temporary, "a") as archive:
-                archive.writestr(LABELS, "\n".join(class_names))
+                archive.writestr(LABELS, "\n".join(model.class_names))
         check_equal(model, litert_runner(temporary), "LiteRT file")
     return path
 

@@ -11,7 +11,6 @@ from gdn_keras.checks import check_choice
 from gdn_keras.export.checks import check_equal, check_file
 from gdn_keras.export.endpoints import PROBABILITIES, plain_function
 from gdn_keras.export.freezing import freeze, in_float32, require_tensorflow
-from gdn_keras.models import class_names_of
 
 
 def export_onnx(
@@ -51,8 +50,8 @@ def export_onnx(
         tensors_to_rename={**inputs, **outputs},
         opset=17,
     )
-    if class_names_of(model) is not None:
-        names = json.dumps(class_names_of(model))
+    if hasattr(model, "class_names"):
+        names = json.dumps(model.class_names)
         proto.metadata_props.add(key="class_names", value=names)
     with replacing(path) as temporary:
         temporary.write_bytes(proto.SerializeToString())

@@ -13,8 +13,6 @@ from gdn_keras.export.endpoints import PROBABILITIES, make_endpoints
 from gdn_keras.export.freezing import freeze, in_float32, require_tensorflow
 from gdn_keras.models import (
     channel_model,
-    class_names_of,
-    preprocessing_of,
     retarget,
     scale_channels_of,
 )
@@ -43,8 +41,8 @@ def export_saved_model(
     - `scales`: the same images to `channel_logits` [batch, scale channels, classes];
       `selected_scale` [batch], the sigma_0 of the channel that holds the largest logit of all
       channels and classes; and `relative_size` [batch], see `training_size`.
-    - `serve_uint8`, where the model holds its preprocessing (see `as_classifier`): uint8 images
-      (as a method, for grey images, also [batch, height, width]) to all of this.
+    - `serve_uint8`, where the model holds its preprocessor (see `Classifier`): uint8 images (as a
+      method, for grey images, also [batch, height, width]) to all of this.
     - `class_names`, where classes have names: without input, to `class_names` [classes].
 
     Example:
@@ -87,8 +85,8 @@ def export_saved_model(
         scales,
         _unit_scale(model, training_size, reference_images),
         probabilities,
-        class_names_of(model),
-        raw_pixels=preprocessing_of(model) is not None,
+        getattr(model, "class_names", None),
+        raw_pixels=getattr(model, "preprocessor", None) is not None,
     )
     with replacing(path) as temporary:
         try:

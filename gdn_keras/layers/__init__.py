@@ -1,5 +1,6 @@
 """Keras layers, one a file."""
 
+from gdn_keras.layers.arctan_contrast import ArctanContrast
 from gdn_keras.layers.central_pixel import CentralPixel
 from gdn_keras.layers.gaussian_derivative import GaussianDerivative
 from gdn_keras.layers.gaussian_smoothing import GaussianSmoothing
@@ -9,6 +10,7 @@ from gdn_keras.layers.scale_interaction import ScaleInteraction
 from gdn_keras.layers.scale_pooling import ScalePooling
 
 __all__ = [
+    "ArctanContrast",
     "CentralPixel",
     "GaussianDerivative",
     "GaussianSmoothing",

@@ -1,66 +1,95 @@
-"""Networks that take raw pixels and know what their classes are called."""
+"""Networks that take pixels and know what their classes are called."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 
-from gdn_keras.models.class_scores import ClassScores
-from gdn_keras.models.image_model import ImageModel
-from gdn_keras.models.raw_pixels import RawPixels
+from gdn_keras.models.image_model import CheckedImages
 
 
-def as_classifier(
-    model: keras.Model,
-    preprocessing: keras.layers.Layer | None = None,
-    class_names: Sequence[str] | None = None,
-) -> keras.Model:
-    """The same network with its preprocessing in front and the names of its classes at the end.
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class Classifier(CheckedImages, keras.Model):
+    """A network with its preprocessor in front and the names of its classes.
+
+    With a preprocessor it takes pixels of 0 to 255, whatever their dtype; without one, what the
+    network takes. Both parts travel with it into its .keras file, its clones and its exports.
 
     Example:
 
     >>> network = gdn_keras.models.gaussian_derivative_network((64, 64, 3), classes=2)
-    >>> network = as_classifier(network, keras.layers.Rescaling(1 / 255), ["cat", "dog"])
-    >>> network.predict(np.zeros((1, 64, 64, 3), "uint8"))  # doctest: +SKIP
+    >>> model = Classifier(network, ["cat", "dog"], keras.layers.Rescaling(1 / 255))
+    >>> model.predict(np.zeros((1, 64, 64, 3), "uint8"), verbose=0).shape
+    (1, 2)
 
     Args:
-        model: A functional model from images to class scores, with neither of the two.
-        preprocessing: Layer from integer pixels to what `model` takes, see `RawPixels`.
-        class_names: One name for each score.
-
-    Returns:
-        A functional model with its own copy of the weights.
+        network: A functional model from images to class scores [..., classes]. It is part of the
+            classifier, not copied.
+        class_names: One name for each score, all different; their numbers by default.
+        preprocessor: Layer from pixels of 0 to 255 to what `network` takes, or `None`.
+        **kwargs: Of `keras.Model`.
     """
-    images = keras.Input(model.input_shape[1:], name=model.inputs[0].name)
-    prepared = images
-    if preprocessing is not None:
-        copy = type(preprocessing).from_config(preprocessing.get_config())
-        prepared = RawPixels(copy, name="raw_pixels")(images)
 
-    def call(layer: keras.layers.Layer, *args: Any, **kwargs: Any) -> Any:
-        args = tuple(prepared if argument is images else argument for argument in args)
-        return layer(*args, **kwargs)
+    def __init__(
+        self,
+        network: keras.Model,
+        class_names: Sequence[str] | None = None,
+        preprocessor: keras.layers.Layer | None = None,
+        **kwargs: Any,
+    ):
+        if not isinstance(network, keras.Model) or not network.built:
+            raise ValueError(
+                f"`network` must be a functional or built model. Received: network={network!r}"
+            )
+        if preprocessor is not None and not isinstance(preprocessor, keras.layers.Layer):
+            raise ValueError(
+                f"`preprocessor` must be a Keras layer. Received: preprocessor={preprocessor!r}"
+            )
+        super().__init__(**kwargs)
+        self.network = network
+        self.preprocessor = preprocessor
+        self.class_names = _check_names(class_names, network.output_shape[-1])
+        self.takes_pixels = preprocessor is not None
+        self.built = True
 
-    clone = keras.models.clone_model(
-        model, input_tensors=images, clone_function=_copy, call_function=call
-    )
-    scores = clone.output
-    if class_names is not None:
-        scores = ClassScores(class_names, name="class_scores")(scores)
-    result = ImageModel(images, scores, name=model.name)
-    result.set_weights(model.get_weights())
-    return result
+    @property
+    def input_shape(self) -> tuple[int | None, ...]:
+        """Shape of the images, as in a functional model."""
+        return self.network.input_shape
+
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        """Shape of the scores, as in a functional model."""
+        return self.network.output_shape
+
+    def call(self, images: Any, training: bool | None = None) -> Any:
+        images = images if self.preprocessor is None else self.preprocessor(images)
+        return self.network(images, training=training)
+
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
+        return self.network.compute_output_shape(input_shape)
+
+    def get_config(self) -> dict[str, Any]:
+        parts = {
+            name: keras.saving.serialize_keras_object(getattr(self, name))
+            for name in ("network", "preprocessor")
+        }
+        return {**super().get_config(), "class_names": list(self.class_names), **parts}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "Classifier":
+        parts = {
+            name: keras.saving.deserialize_keras_object(config[name], custom_objects)
+            for name in ("network", "preprocessor")
+        }
+        return cls(**{**config, **parts})
 
 
-def class_names_of(model: keras.Model) -> tuple[str, ...] | None:
-    """What the classes of a model are called, or `None` if it does not know."""
-    return next((x.class_names for x in model.layers if isinstance(x, ClassScores)), None)
-
-
-def preprocessing_of(model: keras.Model) -> keras.layers.Layer | None:
-    """The layer that turns raw pixels into what the network takes, or `None` without one."""
-    return next((x.preprocessing for x in model.layers if isinstance(x, RawPixels)), None)
-
-
-def _copy(layer: keras.layers.Layer) -> keras.layers.Layer:
-    return type(layer).from_config(layer.get_config())
+def _check_names(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
+    names = tuple(map(str, range(count)) if names is None else names)
+    if not all(isinstance(name, str) for name in names) or not len({*names}) == len(names) == count:
+        raise ValueError(
+            f"`class_names` must be {count} names, all of them different, one for each score. "
+            f"Received: class_names={names!r}"
+        )
+    return names

@@ -8,12 +8,54 @@ import numpy as np
 from gdn_keras.checks import check_images
 
 
-@keras.saving.register_keras_serializable(package="gdn_keras")
-class ImageModel(keras.Model):
-    """A functional model of one batch of images, which it checks before Keras sees it.
+class CheckedImages:
+    """Models of one batch of images, which is checked before Keras sees it.
 
-    Keras trains on no image at all in silence and cannot predict for none, and once it was given
-    images of several sizes it does not know any more what is wrong with the next.
+    Keras accepts an empty batch silently in `fit` and fails obscurely in `predict`, and after
+    images of several sizes it no longer knows what is wrong with the next.
+
+    Attributes:
+        takes_pixels: Whether images are pixels of 0 to 255, of any dtype. Arrays that cannot be
+            are refused.
+    """
+
+    takes_pixels = False
+
+    def fit(
+        self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any
+    ) -> keras.callbacks.History:
+        """As for any Keras model, with at least one image."""
+        x = self._checked(x)
+        self._check_labels(y)
+        return super().fit(x, y, *args, **kwargs)
+
+    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """As for any Keras model, with at least one image."""
+        x = self._checked(x)
+        self._check_labels(y)
+        return super().evaluate(x, y, *args, **kwargs)
+
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """As for any Keras model, with at least one image."""
+        return super().predict(self._checked(x), *args, **kwargs)
+
+    def _checked(self, images: Any) -> Any:
+        return check_images(images, self.input_shape[-1], self.takes_pixels)
+
+    def _check_labels(self, labels: Any) -> None:
+        """Raise where one number per image is none of the classes."""
+        if not isinstance(labels, np.ndarray) or labels.ndim != 1 or len(self.output_shape) != 2:
+            return
+        classes = self.output_shape[-1]
+        if classes > 1 and labels.dtype.kind in "iu" and labels.max(initial=0) >= classes:
+            raise ValueError(
+                f"Labels must be below the number of classes, {classes}. Received: {labels.max()}"
+            )
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class ImageModel(CheckedImages, keras.Model):
+    """A functional model of one batch of images, which it checks before Keras sees it.
 
     Example:
 
@@ -27,32 +69,3 @@ class ImageModel(keras.Model):
         *args: Inputs and outputs, as of `keras.Model`.
         **kwargs: Of `keras.Model`.
     """
-
-    def fit(
-        self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any
-    ) -> keras.callbacks.History:
-        """As for any Keras model, with at least one image."""
-        x = check_images(x, self.input_shape[-1])
-        self._check_labels(y)
-        return super().fit(x, y, *args, **kwargs)
-
-    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """As for any Keras model, with at least one image."""
-        x = check_images(x, self.input_shape[-1])
-        self._check_labels(y)
-        return super().evaluate(x, y, *args, **kwargs)
-
-    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """As for any Keras model, with at least one image."""
-        x = check_images(x, self.input_shape[-1])
-        return super().predict(x, *args, **kwargs)
-
-    def _check_labels(self, labels: Any) -> None:
-        """Raise where one number per image is none of the classes."""
-        if not isinstance(labels, np.ndarray) or labels.ndim != 1 or len(self.output_shape) != 2:
-            return
-        classes = self.output_shape[-1]
-        if classes > 1 and labels.dtype.kind in "iu" and labels.max(initial=0) >= classes:
-            raise ValueError(
-                f"Labels must be below the number of classes, {classes}. Received: {labels.max()}"
-            )

@@ -6,19 +6,23 @@ from typing import Any
 import keras
 
 from gdn_keras.checks import check_choice
-from gdn_keras.models.classifier import as_classifier, class_names_of, preprocessing_of
 from gdn_keras.models.gaussian_derivative_network import gaussian_derivative_network
+from gdn_keras.models.surgery import retarget
 from gdn_keras.presets import PRESETS
 
 # Inside the package where it was installed from a wheel, beside it in a clone of the repository.
 _PACKAGE = Path(__file__).parents[1]
 _FOLDERS = (_PACKAGE / "saved_models", _PACKAGE.parent / "saved_models")
 
+# What weights do not depend on.
+_FREE = ("input_shape", "scales", "output", "surround")
+
 
 def from_preset(preset: str, load_weights: bool = True, **overrides: Any) -> keras.Model:
     """A network by its name, with trained weights where the preset has some.
 
-    A trained network takes raw pixels and knows the names of its classes (`class_names_of`).
+    A trained classifier takes pixels of 0 to 255 and knows the names of its classes
+    (`model.class_names`).
 
     Example:
 
@@ -30,12 +34,12 @@ def from_preset(preset: str, load_weights: bool = True, **overrides: Any) -> ker
         preset: A key of `gdn_keras.presets.PRESETS`.
         load_weights: Whether to load trained weights. Without them, and for presets that have
             none, weights are random.
-        **overrides: Arguments of `gaussian_derivative_network` that replace the preset's. Trained
-            weights fit other image sizes, scales, surroundings, pooling and sampling, but no other
-            widths.
+        **overrides: Arguments of `gaussian_derivative_network` that replace the preset's. With
+            trained weights only those that `retarget` has: `input_shape`, `scales`, `output` and
+            `surround`; of a detector, those of `Detector`, such as thresholds.
 
     Raises:
-        ValueError: If there is no such preset, or its weights do not fit the overrides.
+        ValueError: If there is no such preset, or its weights were not trained for the overrides.
     """
     check_choice("preset", preset, tuple(PRESETS))
     entry = PRESETS[preset]
@@ -43,26 +47,15 @@ def from_preset(preset: str, load_weights: bool = True, **overrides: Any) -> ker
         return _load_detector(preset, load_weights, overrides)
     if not load_weights or "weights" not in entry:
         return gaussian_derivative_network(**{**entry["parameters"], **overrides})
-    trained = keras.saving.load_model(_file(entry["weights"]), compile=False)
-    names = class_names_of(trained)
-    if names is not None and not overrides:
-        return trained
-    preprocessing = preprocessing_of(trained)
-    if preprocessing is None:
-        preprocessing = keras.saving.get_registered_object(entry["preprocessing"])()
-    network = trained
-    if overrides:
-        network = gaussian_derivative_network(**{**entry["parameters"], **overrides})
-    try:
-        if overrides:
-            network.set_weights(trained.get_weights())
-        return as_classifier(network, preprocessing, names or entry["class_names"])
-    except ValueError as error:
-        given = ", ".join(f"{name}={value!r}" for name, value in overrides.items())
+    unfit = {name: value for name, value in overrides.items() if name not in _FREE}
+    if unfit:
+        given = ", ".join(f"{name}={value!r}" for name, value in unfit.items())
         raise ValueError(
-            f"The weights of {preset!r} do not fit a network with {given}. Pass "
-            "`load_weights=False` to train one of your own."
-        ) from error
+            f"The weights of {preset!r} are for another network; pass `load_weights=False` to "
+            f"train one of your own. Received: {given}"
+        )
+    trained = keras.saving.load_model(_file(entry["weights"]), compile=False)
+    return retarget(trained, **overrides) if overrides else trained
 
 
 def _load_detector(preset: str, load_weights: bool, overrides: dict[str, Any]) -> keras.Model:

@@ -7,16 +7,22 @@ import keras
 
 from gdn_keras.checks import check_choice, check_input_shape, check_scales
 from gdn_keras.layers import ScaleChannels, ScalePooling
+from gdn_keras.models.classifier import Classifier
 from gdn_keras.models.gaussian_derivative_network import OUTPUTS, READ_OUTS
 from gdn_keras.models.image_model import ImageModel
 from gdn_keras.scale_space import jet_orders
+
+
+def network_of(model: keras.Model) -> keras.Model:
+    """The network of a classifier or a detector; any other model is one itself."""
+    return getattr(model, "network", model)
 
 
 def scale_channels_of(model: keras.Model) -> ScaleChannels:
     """The `ScaleChannels` layer of a model."""
     if not isinstance(model, keras.Model):
         raise ValueError(f"`model` must be a keras.Model. Received: model={model!r}")
-    found = [layer for layer in model.layers if isinstance(layer, ScaleChannels)]
+    found = [layer for layer in network_of(model).layers if isinstance(layer, ScaleChannels)]
     if len(found) != 1:
         raise ValueError(
             "`model` must hold exactly one ScaleChannels layer. "
@@ -47,7 +53,8 @@ def retarget(
 
     Weights depend on none of these, so that a network can be trained on small images with few
     scale channels and used on large images with many, or trained on objects in the centre and used
-    to look for them everywhere. The new model has its own copy of the weights.
+    to look for them everywhere. The new model has its own copy of the weights; of a classifier it
+    is one with the same preprocessor and class names.
 
     A network that reads the centre mirrors feature maps at the end of its receptive cone, where
     other read-outs have the rest of the image. That makes them different functions: with a cone of
@@ -69,6 +76,9 @@ def retarget(
         surround: As in `gaussian_derivative_network`; unchanged by default, but 0 for an output
             other than "center" and "anywhere".
     """
+    if isinstance(model, Classifier):
+        network = retarget(model.network, input_shape, scales, output, surround)
+        return Classifier(network, model.class_names, _copy(model.preprocessor), name=model.name)
     channels = _require_graph(model)
     shape = check_input_shape(model.input_shape[1:] if input_shape is None else input_shape)
     if shape[-1] != model.input_shape[-1]:
@@ -111,6 +121,10 @@ def retarget(
     return copy
 
 
+def _copy(layer: keras.Layer | None) -> Any:
+    return None if layer is None else type(layer).from_config(layer.get_config())
+
+
 def _changed(layer: ScaleChannels, **changes: Any) -> ScaleChannels:
     """A `ScaleChannels` layer with some arguments replaced."""
     return ScaleChannels(**{**layer.get_config(), "network": layer.network, **changes})
@@ -146,11 +160,32 @@ def channel_model(model: keras.Model) -> keras.Model:
 
     It shares its weights with `model`, which itself pools over the second axis.
     """
-    layer = _require_graph(model)
+    layer, network = _require_graph(model), network_of(model)
     stack = layer.output
     if layer.pooling is not None:
         stack = _changed(layer, pooling=None, name=f"{layer.name}_unpooled")(layer.input)
-    return ImageModel(model.input, stack, name=f"{model.name}_channels")
+    return _prepared(model, ImageModel(network.input, stack, name=f"{model.name}_channels"))
+
+
+def with_channels(model: keras.Model) -> keras.Model:
+    """A model from the same images to the output of `model` and the stack of scale channels.
+
+    It shares its weights with `model`.
+    """
+    network = network_of(model)
+    outputs = [network.output, _require_graph(model).output]
+    return _prepared(model, ImageModel(network.input, outputs, name=f"{model.name}_with_channels"))
+
+
+def _prepared(model: keras.Model, network: keras.Model) -> keras.Model:
+    """A network that shares its weights with a model's, behind that model's preprocessor."""
+    preprocessor = getattr(model, "preprocessor", None)
+    if preprocessor is None:
+        return network
+    images = keras.Input(network.input_shape[1:], name="images")
+    result = ImageModel(images, network(preprocessor(images)), name=network.name)
+    result.takes_pixels = True
+    return result
 
 
 def parameter_counts(model: keras.Model) -> dict[str, int]:

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from gdn_keras.detection.detector import Detector
-from gdn_keras.models import class_names_of, preprocessing_of
+from gdn_keras.models import Classifier
 from gdn_keras.serving.pictures import read_placed, read_scene
 from gdn_keras.training.run_folder import DAMAGE
 
@@ -50,7 +50,7 @@ def load_predictor(path: str | os.PathLike) -> Predictor:
     """A detector or classifier from a .keras file, or from the folder of a SavedModel.
 
     A .keras file runs no code of its own. A SavedModel is a program: load your own only.
-    A classifier must hold its preprocessing (see `as_classifier`). The probabilities of one in a
+    A classifier must hold its preprocessor (see `Classifier`). The probabilities of one in a
     .keras file are the sigmoid of each logit, as those that `export_saved_model` writes by default.
 
     Raises:
@@ -69,12 +69,12 @@ def _load_keras_file(path: Path) -> Predictor:
     model = keras.saving.load_model(path, compile=False, safe_mode=True)
     if isinstance(model, Detector):
         return _keras_detector(model)
-    if len(model.output_shape) != 2:
+    if not isinstance(model, Classifier) or len(model.output_shape) != 2:
         raise ValueError("it is neither a detector nor a classifier")
-    if preprocessing_of(model) is None:
-        raise ValueError("it lacks the preprocessing of pixels, see `as_classifier`")
+    if not model.takes_pixels:
+        raise ValueError("it lacks the preprocessor of pixels, see `Classifier`")
     _, *frame, channels = model.input_shape
-    names = np.array(class_names_of(model) or range(model.output_shape[-1]), "str")
+    names = np.array(model.class_names)
 
     def predict(images: np.ndarray) -> Arrays:
         logits = model.predict(images, batch_size=len(images), verbose=0)

@@ -1,10 +1,8 @@
 """What a run has to know of its images."""
 
 import zlib
-from collections.abc import Callable
 from typing import Any
 
-import keras
 import numpy as np
 
 from gdn_keras.datasets import ImageData, LabelledImages
@@ -49,25 +47,3 @@ def _checksum(part: LabelledImages) -> int:
     index = np.unique(np.linspace(0, len(part.labels) - 1, _LOOKED_AT).astype(int))
     checksum = zlib.crc32(np.ascontiguousarray(part.images[index]).tobytes())
     return zlib.crc32(part.labels.tobytes(), checksum)
-
-
-def pixel_transform(data: ImageData) -> Callable[[Any], Any] | None:
-    """What prepares a batch of raw pixels in a pipeline; `None` where they are prepared already.
-
-    In training this comes before the augmentation, after which pixels are no whole numbers.
-    """
-    layer = data.preprocessing
-    if layer is None or np.dtype(data.train.images.dtype).kind == "f":
-        return None
-    if keras.backend.backend() == "tensorflow":
-        return layer
-    import tensorflow as tf
-
-    def prepare(images: np.ndarray) -> np.ndarray:
-        return keras.ops.convert_to_numpy(layer(images)).astype("float32")
-
-    def transform(images: Any) -> Any:  # layers of other backends do not run in tf.data
-        prepared = tf.numpy_function(prepare, [images], tf.float32, stateful=False)
-        return tf.ensure_shape(prepared, images.shape)
-
-    return transform

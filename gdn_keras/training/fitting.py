@@ -18,7 +18,7 @@ from gdn_keras.datasets import (
     steps_per_epoch,
     training_pipeline,
 )
-from gdn_keras.models import as_classifier, from_preset, retarget
+from gdn_keras.models import Classifier, from_preset, retarget
 from gdn_keras.reporting import Reporter
 from gdn_keras.training.callbacks import (
     Checkpoints,
@@ -26,7 +26,6 @@ from gdn_keras.training.callbacks import (
     ProgressLine,
     StopWhenNotFinite,
 )
-from gdn_keras.training.data import pixel_transform
 from gdn_keras.training.distribution import (
     OnCopy,
     agreed,
@@ -77,17 +76,16 @@ def build_network(recipe: Recipe, data: ImageData) -> keras.Model:
             residual=recipe.residual,
             **changes,
         )
-    return as_classifier(network, data.preprocessing, data.class_names)
+    return Classifier(network, data.class_names, data.preprocessor)
 
 
-def augmentation(recipe: Recipe, frame: int, prepared: bool = False) -> Callable | None:
+def augmentation(recipe: Recipe, frame: int, pixels: bool = False) -> Callable | None:
     """What is done to each batch of training images, or `None`.
 
     Args:
         recipe: Says what.
         frame: Height and width of the images.
-        prepared: Whether they were prepared from pixels, and so have values of at most 1: a network
-            takes larger ones for pixels.
+        pixels: Whether they are pixels, which then stay in 0 to 255.
     """
     changes = []
     if recipe.augment is not None:
@@ -103,11 +101,11 @@ def augmentation(recipe: Recipe, frame: int, prepared: bool = False) -> Callable
     def apply(images: Any, seed: Any) -> Any:
         for n, change in enumerate(changes):
             images = change(images, seed + n)
-        if not prepared:
+        if not pixels:
             return images
         import tensorflow as tf
 
-        return tf.clip_by_value(images, -1.0, 1.0)  # as a sensor does with too much light
+        return tf.clip_by_value(images, 0.0, 255.0)  # as a sensor does with too much light
 
     return apply
 
@@ -201,9 +199,8 @@ def fit_options(recipe: Recipe, data: ImageData, done: int = 0) -> dict:
         num_classes=len(data.class_names),
         seed=recipe.seed,
         initial_epoch=done,
-        transform=pixel_transform(data),
         augment=augmentation(
-            recipe, min(data.train.images.shape[1:3]), prepared=data.preprocessing is not None
+            recipe, min(data.train.images.shape[1:3]), pixels=data.preprocessor is not None
         ),
     )
     return {

@@ -13,7 +13,7 @@ import numpy as np
 
 from gdn_keras.analysis import accuracy_by_size
 from gdn_keras.datasets import ImageData, LabelledImages, steps_per_epoch
-from gdn_keras.models import as_classifier, gaussian_derivative_network, retarget
+from gdn_keras.models import Classifier, gaussian_derivative_network, retarget
 from gdn_keras.training import Recipe
 from gdn_keras.training.callbacks import StopWhenNotFinite
 from gdn_keras.training.data import image_shape, images_at, sizes_of
@@ -157,7 +157,7 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
             sampling=self.recipe.sampling,
             cone=self.recipe.cone,
         )
-        return as_classifier(network, self.data.preprocessing, self.data.class_names)
+        return Classifier(network, self.data.class_names, self.data.preprocessor)
 
     def finished(self, model: keras.Model) -> keras.Model:
         """The same weights, for test images and with all scale channels."""

@@ -1,17 +1,17 @@
 """MNIST, Fashion-MNIST, and both rescaled, as `ImageData`."""
 
+import keras
 import numpy as np
 import pytest
 
 from gdn_keras.datasets import (
     TEST_SIZES,
-    ArctanContrast,
     Digits,
-    PixelScaling,
     load_dataset,
     load_large_scale,
 )
 from gdn_keras.datasets.catalogue import mnist, mnist_large_scale
+from gdn_keras.layers import ArctanContrast
 from tests.datasets.idx_files import write_idx_files
 
 SMALL = {"count": 30, "test_count": 20, "frame": 40}
@@ -41,8 +41,8 @@ def test_mnist(digits):
     assert data.train.images.dtype == np.uint8
     assert len(data.validation.labels) == 400 and len(data.test(1).labels) == 1000
     assert data.test_sizes == (1.0,) and data.class_names == tuple("0123456789")
-    assert isinstance(data.preprocessing, PixelScaling)
-    assert float(np.max(data.preprocessing(data.train.images))) == 1
+    assert isinstance(data.preprocessor, keras.layers.Rescaling)
+    assert float(np.max(data.preprocessor(data.train.images))) == 1
 
 
 def test_large_scale():
@@ -53,7 +53,7 @@ def test_large_scale():
     assert data.test_sizes == TEST_SIZES
     expected = load_large_scale("test", 4, count=20, output_shape=(40, 40), cache=False)
     np.testing.assert_array_equal(data.test(4).images, expected.images)
-    assert isinstance(data.preprocessing, ArctanContrast)
+    assert isinstance(data.preprocessor, ArctanContrast)
 
 
 @pytest.mark.parametrize("source", [None, "official"])

@@ -1,7 +1,8 @@
+import keras
 import numpy as np
 import pytest
 
-from gdn_keras.datasets import PixelScaling, load_dataset
+from gdn_keras.datasets import load_dataset
 from gdn_keras.datasets.catalogue.gtsrb import held_out_tracks
 
 Image = pytest.importorskip("PIL.Image")
@@ -71,7 +72,7 @@ def test_training_sides(directory):
         assert {side for _, _, side in signs(part)} == {30, 35}
         assert [label for label, _, _ in signs(part)] == part.labels.tolist()
     assert len(data.class_names) == 43 and data.class_names[14] == "stop"
-    assert isinstance(data.preprocessing, PixelScaling)
+    assert isinstance(data.preprocessor, keras.layers.Rescaling)
     assert data.size_name == "side of the sign, pixels" and data.train_sizes == (33.5,)
 
 

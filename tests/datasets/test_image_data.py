@@ -58,7 +58,7 @@ def test_bad_images(images, labels, message):
 def test_data_are_plain_and_frozen():
     dots = data(test_sizes=np.array([1, 2]), class_names=["one", "two"])
     assert dots.test_sizes == (1.0, 2.0) and dots.class_names == ("one", "two")
-    assert dots.preprocessing is None and dots.size_name == "size"
+    assert dots.preprocessor is None and dots.size_name == "size"
     with pytest.raises(dataclasses.FrozenInstanceError):
         dots.name = "other"
 

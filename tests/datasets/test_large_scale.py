@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gdn_keras.datasets import Digits, cache, large_scale, load_large_scale, rescale_images
+from gdn_keras.layers import ArctanContrast
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +27,7 @@ def test_images_are_those_of_the_transform(digits, cache_dir):
     images, labels = load()
     assert isinstance(images, np.memmap) and images.shape == (20, 40, 40, 1)
     expected = rescale_images(digits.x_test[:20], 2, (40, 40))[..., None]
-    np.testing.assert_allclose(images, expected, rtol=0, atol=2.5e-4)
+    assert images.dtype == np.uint8 and np.abs(images - expected).max() <= 0.501
     np.testing.assert_array_equal(labels, digits.y_test[:20])
     np.testing.assert_array_equal(load(cache=False).images, images)
     assert len(list(cache_dir.iterdir())) == 1
@@ -167,7 +168,7 @@ def test_processes_do_not_collide(tmp_path):
 
 def test_disk_use_is_said_beforehand(cache_dir, capsys):
     load(verbose=True, count=1000)
-    assert f"Making 1000 images of size 2: 3 MB in {cache_dir}" in capsys.readouterr().err
+    assert f"Making 1000 images of size 2: 2 MB in {cache_dir}" in capsys.readouterr().err
     load(verbose=True, count=1000)
     assert capsys.readouterr().err == ""
 
@@ -178,9 +179,12 @@ def test_progress_without_tqdm(cache_dir, capsys, monkeypatch):
     assert capsys.readouterr().err.splitlines()[-1] == "size 2"
 
 
-def test_float16_is_close_enough(digits):
-    exact = rescale_images(digits.x_test[:100], 2)
-    assert np.abs(exact.astype("float16").astype("float32") - exact).max() < 2.5e-4
+def test_rounding_is_no_more_than_the_recipe_is_off(digits):
+    """The recipe is off from the official images by 0.0018 rms."""
+    exact = rescale_images(digits.x_test[:100], 2)[..., None]
+    contrast = ArctanContrast()
+    difference = np.asarray(contrast(np.rint(exact))) - np.asarray(contrast(exact))
+    assert np.sqrt(np.mean(difference**2)) < 0.0018
 
 
 SHORT = Digits(np.zeros((3, 5, 5)), np.zeros(2), np.zeros((3, 5, 5)), np.zeros(2))

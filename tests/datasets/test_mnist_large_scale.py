@@ -50,7 +50,7 @@ def test_load_by_name(tmp_path, dummy_data, source, unverified):
     for split in SPLITS:
         expected = load_large_scale(split, 2, source=source, cache=False)
         images, labels = zip(*data[split].as_numpy_iterator(), strict=True)
-        assert images[0].dtype == np.float32
+        assert images[0].dtype == np.uint8
         np.testing.assert_array_equal(images, expected.images)
         np.testing.assert_array_equal(labels, expected.labels)
 

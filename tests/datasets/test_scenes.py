@@ -51,44 +51,44 @@ def test_boxes_lie_in_the_frame_and_overlap_no_more_than_allowed(seed, overlap, 
     image, boxes, labels, sizes = scenes.draw(seed, 0)
     assert image.shape == (height, 100, 1) and image.dtype == np.uint8
     assert len(boxes) == len(labels) == len(sizes) <= 8
-    np.testing.assert_allclose(boxes[:, 2:] - boxes[:, :2], 20 * sizes[:, None] * [1, 1], rtol=1e-5)
+    longer = (boxes[:, 2:] - boxes[:, :2]).max(axis=1)
+    assert (longer <= 22 * sizes + 1).all() and (longer >= 12 * sizes).all()
     assert (boxes >= 0).all() and (boxes <= [100, height, 100, height]).all()
-    for a, b in itertools.combinations(boxes.astype("float64"), 2):
+    for (a, s), (b, t) in itertools.combinations(zip(boxes, sizes, strict=True), 2):
         sides = np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2])
-        smaller = min(a[2] - a[0], b[2] - b[0]) ** 2
-        assert np.prod(np.maximum(sides, 0)) <= overlap * smaller + 1e-6
+        # Digits lie off the centres of their images, by up to three of their pixels.
+        if overlap == 0:
+            assert np.min(sides) <= 3 * (s + t) + 2
 
 
 @pytest.mark.parametrize("size", [0.5, 1.0, 2.0])
 def test_a_digit_is_that_of_mnist_large_scale(digits, size):
     scenes = Scenes(*digits, sizes=[size], shape=(112, 112), count=(1, 1))
-    for index in range(5):
+    for index in range(8):
         image, [box], [label], _ = scenes.draw(0, index)
-        expected = [
-            rescale_images(digits[0][digits[1] == label], size, (n, n), contrast=None)
-            for n in (240, 241)
-        ]
-        assert min(_distance(image, box, digit) for e in expected for digit in e) <= 1
+        alike = digits[0][digits[1] == label]
+        rescaled = [rescale_images(alike, size, (n, n)) for n in (111, 112)]
+        if min(box) > 0 and max(box) < 112:  # the frame cuts nothing off
+            assert min(_distance(image, box, digit) for e in rescaled for digit in e) <= 1
 
 
 def _distance(image, box, digit):
-    """Greatest difference in grey values, with the digit's centre on that of the box."""
-    left, top = (box[:2] + box[2:]) / 2 - len(digit) / 2
-    if left % 1 or top % 1:
-        return np.inf
-    digit = np.maximum(digit, 0) * 255 / digit.max()
-    window = digit[-int(top) :, -int(left) :][: image.shape[0], : image.shape[1]]
-    return np.abs(image[..., 0].astype("float32") - window).max()
+    """Greatest difference in grey values between the boxes around the light half of both."""
+    rows, columns = (np.flatnonzero((digit >= 127.5).any(axis=axis)) for axis in (1, 0))
+    light = digit[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    x1, y1, x2, y2 = box.astype(int)
+    part = image[y1:y2, x1:x2, 0].astype("float32")
+    return np.abs(part - light).max() if part.shape == light.shape else np.inf
 
 
-def test_tight_boxes_hold_the_light_half_of_the_ink(digits):
-    scenes = Scenes(*digits, sizes=[2], shape=(96, 128), count=(1, 1), boxes="tight")
+def test_boxes_hold_the_light_half_of_the_ink(digits):
+    scenes = Scenes(*digits, sizes=[2], shape=(96, 128), count=(1, 1))
     for index in range(10):
         image, [box], _, _ = scenes.draw(1, index)
         x1, y1, x2, y2 = box.astype(int)
         ink = image[..., 0] >= 128
         assert ink[max(0, y1) : y2, max(0, x1) : x2].sum() == ink.sum()
-        assert 34 <= max(y2 - y1, x2 - x1) <= 48
+        assert 36 <= max(y2 - y1, x2 - x1) <= 42
 
 
 def test_clutter_leaves_objects_standing_out(digits):
@@ -115,18 +115,17 @@ def test_colour_objects_of_any_shape():
     assert test.bounding_boxes["boxes"].shape == (3, 6, 4)
 
 
-def test_varied_objects_keep_their_boxes_and_most_of_their_light(digits):
-    arguments = {"shape": (60, 60), "count": (1, 1)}
-    plain, varied = (Scenes(*digits, augment=augment, **arguments) for augment in (False, True))
-    ratios = []
-    for index in range(20):
-        one, other = plain.draw(0, index), varied.draw(0, index)
-        assert one.labels == other.labels
-        assert np.abs(one.boxes - other.boxes).max() < 40
-        assert not np.array_equal(one.image, other.image)
-        ratios.append(other.image.sum() / one.image.sum())
-    assert np.all(np.abs(np.array(ratios) - 1) < 0.35)
-    assert np.mean(ratios) == pytest.approx(1, abs=0.1)
+def test_varied_objects_keep_their_size(digits):
+    """Strokes, blur and light vary, sizes do not: what a network must learn of its boxes."""
+    scenes = Scenes(*digits, augment=True, shape=(60, 60), count=(1, 1), sizes=[1.0])
+    drawn = [scenes.draw(0, index) for index in range(100)]
+    longer = np.array([np.max(scene.boxes[0, 2:] - scene.boxes[0, :2]) for scene in drawn])
+    assert np.median(longer) == pytest.approx(20, abs=1.01)
+    assert np.percentile(longer, 5) >= 17 and np.percentile(longer, 95) <= 22
+    peaks = np.array([scene.image.max() for scene in drawn])
+    assert peaks.min() < 150 and peaks.max() > 230
+    edges = [np.abs(np.diff(scene.image[..., 0].astype(float))).max() for scene in drawn] / peaks
+    assert np.percentile(edges, 90) > 1.6 * np.percentile(edges, 10)
 
 
 def test_frames_without_objects(digits):
@@ -167,7 +166,6 @@ def test_digits_of_the_package_are_the_default():
         ({"shape": 96}, r"`shape` must be \(height, width\)\. Received: shape=96"),
         ({"shape": (96.5, 96)}, "`shape` must be an integer"),
         ({"background": "grey"}, "`background` must be one of"),
-        ({"boxes": "round"}, "`boxes` must be one of"),
         ({"max_overlap": 1.5}, "`max_overlap` must lie in"),
         ({"labels": np.zeros(3, int)}, "`labels` must be integers, one for each"),
         ({"images": np.zeros((50, 28))}, "`images` must be numbers of shape"),

@@ -11,6 +11,7 @@ from gdn_keras.datasets import (
     rescale_map,
     rescale_to_sizes,
 )
+from gdn_keras.layers import ArctanContrast
 from tests.datasets.scipy_recipe import reference_digit, reference_planes
 
 
@@ -25,7 +26,7 @@ def test_sizes_are_the_published_ones():
 def test_equals_scipy_one_digit_at_a_time(digits, size):
     images = digits.x_test[:6]
     expected = np.stack([reference_digit(image, size) for image in images])
-    np.testing.assert_allclose(rescale_images(images, size), expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(rescale_images(images, size), expected, rtol=0, atol=1e-2)
 
 
 @settings(max_examples=25, deadline=None)
@@ -39,7 +40,7 @@ def test_equals_scipy_one_digit_at_a_time(digits, size):
 def test_equals_scipy_for_any_shapes(size, shape, output_shape, smoothing, boundary):
     image = np.random.default_rng(0).random(shape)
     expected = reference_planes(image, size, output_shape, smoothing, boundary)
-    options = {"smoothing": smoothing, "boundary": boundary, "contrast": None}
+    options = {"smoothing": smoothing, "boundary": boundary, "peak": None}
     result = rescale_images(image[None], size, output_shape, **options)
     assert result.shape == (1, *output_shape) and result.dtype == np.float32
     np.testing.assert_allclose(result[0], expected, rtol=0, atol=1e-5)
@@ -47,8 +48,9 @@ def test_equals_scipy_for_any_shapes(size, shape, output_shape, smoothing, bound
 
 @pytest.mark.parametrize("subset", ["x_test", "x_train"])
 def test_published_value_range(digits, subset):
-    images = rescale_images(getattr(digits, subset)[:12], 2)
-    assert images.dtype == np.float32
+    pixels = rescale_images(getattr(digits, subset)[:12], 2)
+    assert pixels.dtype == np.float32
+    images = np.asarray(ArctanContrast()(pixels[..., None]))[..., 0]
     np.testing.assert_allclose(images.min(axis=(1, 2)), -0.763, atol=1e-3)
     np.testing.assert_allclose(images.max(axis=(1, 2)), 0.761, atol=1e-3)
     np.testing.assert_allclose(images[:, 0, 0], -0.763, atol=1e-3)
@@ -57,7 +59,7 @@ def test_published_value_range(digits, subset):
 @pytest.mark.slow
 def test_published_value_range_of_mnist_itself(mnist):
     for digit in (mnist.x_test[:1], mnist.x_train[:12]):
-        images = rescale_images(digit, 2)
+        images = np.asarray(ArctanContrast()(rescale_images(digit, 2)[..., None]))[..., 0]
         np.testing.assert_allclose(images.min(axis=(1, 2)), -0.763, atol=1e-3)
         np.testing.assert_allclose(images.max(axis=(1, 2)), 0.761, atol=1e-3)
 
@@ -74,7 +76,7 @@ def centre_of_mass(images):
 @pytest.mark.parametrize("size", [0.5, 1, 2, 2.378])
 def test_stays_centred(digits, size, output_shape):
     images = digits.x_test[:50]
-    rescaled = rescale_images(images, size, output_shape, contrast=None)
+    rescaled = rescale_images(images, size, output_shape, peak=None)
     expected = size * centre_of_mass(images)
     np.testing.assert_allclose(centre_of_mass(rescaled), expected, rtol=0, atol=0.1)
 
@@ -92,8 +94,7 @@ def test_no_aliasing_below_size_one(digits):
     images = digits.x_test[:200]
     images = images[images[:, :, -1].max(axis=1) == 0]  # nothing to wrap around
     before, after = (
-        rescale_images(x, 0.4, contrast=None).sum(axis=(1, 2))
-        for x in (images, np.roll(images, 1, 2))
+        rescale_images(x, 0.4, peak=None).sum(axis=(1, 2)) for x in (images, np.roll(images, 1, 2))
     )
     change = after / before - 1
     assert np.sqrt(np.mean(change**2)) < 0.02  # without smoothing 0.11
@@ -102,10 +103,10 @@ def test_no_aliasing_below_size_one(digits):
 
 def test_colour_is_the_same_for_each_channel():
     images = np.random.default_rng(1).random((3, 9, 7, 3))
-    result = rescale_images(images, 1.7, (13, 16), contrast=None)
+    result = rescale_images(images, 1.7, (13, 16), peak=None)
     assert result.shape == (3, 13, 16, 3) and result.flags.c_contiguous
     for c in range(3):
-        expected = rescale_images(images[..., c], 1.7, (13, 16), contrast=None)
+        expected = rescale_images(images[..., c], 1.7, (13, 16), peak=None)
         np.testing.assert_allclose(result[..., c], expected, atol=1e-6)
 
 
@@ -113,15 +114,14 @@ def test_peak_of_a_colour_image_is_one_for_all_channels():
     images = np.zeros((1, 5, 5, 2))
     images[..., 0], images[..., 1] = 200, 100
     result = rescale_images(images, 1, (5, 5), boundary="symmetric")
-    intensity = np.tan(result * np.pi / 2) / 0.02 + 128
-    np.testing.assert_allclose(intensity[0, 2, 2], [255, 127.5], atol=0.01)
+    np.testing.assert_allclose(result[0, 2, 2], [255, 127.5], atol=0.01)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "float64"])
 def test_integers_and_floats_agree(digits, dtype):
     images = digits.x_test[:3]
     np.testing.assert_allclose(
-        rescale_images(images.astype(dtype), 2), rescale_images(images, 2), atol=1e-6
+        rescale_images(images.astype(dtype), 2), rescale_images(images, 2), atol=1e-4
     )
 
 
@@ -130,13 +130,13 @@ def test_batches_do_not_change_a_result(digits):
     together = rescale_images(images, 1.5, (40, 41))
     for n in (0, 349, 350, 699):
         single = rescale_images(images[n : n + 1], 1.5, (40, 41))[0]
-        np.testing.assert_allclose(together[n], single, atol=1e-6)
+        np.testing.assert_allclose(together[n], single, atol=1e-4)
 
 
 def test_blank_image_and_no_image():
     assert rescale_images(np.zeros((0, 28, 28)), 2).shape == (0, 112, 112)
     blank = rescale_images(np.zeros((1, 28, 28)), 2)
-    np.testing.assert_allclose(blank, -0.76292, atol=1e-5)
+    np.testing.assert_array_equal(blank, 0)
 
 
 def test_constant_stays_constant_where_the_plane_continues():
@@ -148,7 +148,7 @@ def test_constant_stays_constant_where_the_plane_continues():
 
 def test_size_one_without_smoothing_is_the_identity():
     images = np.random.default_rng(2).random((2, 8, 11))
-    result = rescale_images(images, 1, (8, 11), smoothing=0, contrast=None)
+    result = rescale_images(images, 1, (8, 11), smoothing=0, peak=None)
     np.testing.assert_allclose(result, images, atol=1e-6)
 
 
@@ -159,19 +159,19 @@ def test_all_sizes_at_once(digits):
     np.testing.assert_array_equal(results[2.0], rescale_images(images, 2, (20, 20)))
 
 
-@pytest.mark.parametrize("contrast", ["arctan", None])
+@pytest.mark.parametrize("peak", [255.0, None])
 @pytest.mark.parametrize("rank", [3, 4])
-def test_tensorflow_agrees(digits, rank, contrast):
+def test_tensorflow_agrees(digits, rank, peak):
     import tensorflow as tf
 
     images = digits.x_test[:5]
-    options = {"output_shape": (51, 40), "contrast": contrast}
+    options = {"output_shape": (51, 40), "peak": peak}
     batch = images if rank == 3 else images[..., None]
     data = tf.data.Dataset.from_tensors(batch).map(rescale_map(1.5, **options))
     (result,) = data.as_numpy_iterator()
     assert result.shape == (5, 51, 40, 1)
     expected = rescale_images(images, 1.5, **options)
-    np.testing.assert_allclose(result[..., 0], expected, atol=1e-5 * (1 if contrast else 255))
+    np.testing.assert_allclose(result[..., 0], expected, atol=3e-3)
 
 
 IMAGES = np.ones((2, 5, 5))
@@ -190,7 +190,7 @@ IMAGES = np.ones((2, 5, 5))
         ({"output_shape": (1.5, 2)}, r"`output_shape` must be two positive integers"),
         ({"smoothing": -0.1}, r"`smoothing` must be a finite number >= 0"),
         ({"boundary": "wrap"}, r"`boundary` must be one of .* Received: boundary='wrap'"),
-        ({"contrast": "log"}, r"`contrast` must be one of .* Received: contrast='log'"),
+        ({"peak": -1}, r"`peak` must be a positive, finite number. Received: peak=-1"),
         ({"images": IMAGES[0]}, r"`images` must have shape .* images.shape=\(5, 5\)"),
         ({"images": IMAGES[:, :0]}, r"`images` must have shape .* images.shape=\(2, 0, 5\)"),
         ({"images": IMAGES.astype(complex)}, r"`images` must be integers or floats"),
@@ -206,7 +206,7 @@ def test_bad_input(arguments, message):
         rescale_images(**({"images": IMAGES, "size": 1} | arguments))
 
 
-@pytest.mark.parametrize("arguments", [{"size": 0}, {"output_shape": (0, 1)}, {"contrast": "log"}])
+@pytest.mark.parametrize("arguments", [{"size": 0}, {"output_shape": (0, 1)}, {"peak": 0}])
 def test_bad_input_of_the_tensorflow_version_is_found_before_the_graph(arguments):
     with pytest.raises(ValueError, match="must be"):
         rescale_map(**({"size": 1} | arguments))

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from gdn_keras.detection import Detector, SoftThreshold
+from gdn_keras.detection import Detector
+from gdn_keras.layers import ArctanContrast
 from tests.detection.networks import tiny_network
 
 BOXES = np.array([[[2, 4, 12, 14], [20, 10, 40, 30]], [[5, 5, 30, 25], [0, 0, 0, 0]]], "float32")
@@ -19,7 +20,11 @@ def images():
 
 def make_detector(features=2, **options):
     keras.utils.set_random_seed(0)
-    options = {"preprocessor": SoftThreshold(), "confidence_threshold": 0.0, **options}
+    options = {
+        "preprocessor": ArctanContrast(stretch=False),
+        "confidence_threshold": 0.0,
+        **options,
+    }
     return Detector(tiny_network(features), num_classes=2, **options)
 
 
@@ -167,7 +172,7 @@ def test_changed_thresholds_share_the_network(images):
 def test_soft_threshold_is_that_of_mnist_large_scale():
     grey = np.array([[0, 128, 255]], "uint8")
     expected = 2 / np.pi * np.arctan(0.02 * (grey.astype("float64") - 128))
-    np.testing.assert_allclose(SoftThreshold()(grey), expected, atol=1e-6)
+    np.testing.assert_allclose(ArctanContrast(stretch=False)(grey), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from gdn_keras.detection import Detector, SoftThreshold, export_detector
+from gdn_keras.detection import Detector, export_detector
+from gdn_keras.layers import ArctanContrast
 from tests.detection.networks import tiny_network
 
 pytestmark = pytest.mark.skipif(
@@ -18,7 +19,7 @@ def test_export_detects_as_the_detector_does(tmp_path):
     detector = Detector(
         tiny_network(2),
         num_classes=2,
-        preprocessor=SoftThreshold(),
+        preprocessor=ArctanContrast(stretch=False),
         confidence_threshold=0.0,
         class_names=["cat", "dog"],
     )

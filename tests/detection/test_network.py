@@ -6,8 +6,9 @@ import pytest
 from keras import ops
 
 from gdn_keras.datasets import digit_scenes, scene_set
-from gdn_keras.detection import Detector, SoftThreshold
+from gdn_keras.detection import Detector
 from gdn_keras.detection.grids import grid_points
+from gdn_keras.layers import ArctanContrast
 from gdn_keras.models import gaussian_derivative_network
 
 
@@ -21,7 +22,12 @@ def make_detector(boxes=False, scales=(1.0, 2**0.5, 2.0), **options):
         boxes=boxes,
         **options,
     )
-    return Detector(network, num_classes=10, preprocessor=SoftThreshold(), confidence_threshold=0.0)
+    return Detector(
+        network,
+        num_classes=10,
+        preprocessor=ArctanContrast(stretch=False),
+        confidence_threshold=0.0,
+    )
 
 
 def test_points_are_those_of_the_layer():

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gdn_keras.detection import Detector, SoftThreshold, export_detector
+from gdn_keras.detection import Detector, export_detector
+from gdn_keras.layers import ArctanContrast
 from gdn_keras.serving import load_predictor, read_scene
 from tests.detection.networks import tiny_network
 
@@ -30,7 +31,7 @@ def models(tmp_path_factory):
     detector = Detector(
         tiny_network(2),
         num_classes=2,
-        preprocessor=SoftThreshold(),
+        preprocessor=ArctanContrast(stretch=False),
         confidence_threshold=0.1,
         class_names=["cat", "dog"],
         bounding_box_format="rel_yxyx",

@@ -9,7 +9,6 @@ import pytest
 from PIL import Image
 
 from gdn_keras.datasets import suggest_scales
-from gdn_keras.models import class_names_of
 from gdn_keras.training.command_line import run_command
 from tests.examples.conftest import EXAMPLES, load_example
 
@@ -57,7 +56,7 @@ def test_a_folder_becomes_a_report_with_its_classes(trained):
 
 def test_the_network_takes_pixels_and_knows_its_classes(trained, pictures):
     model = keras.saving.load_model(trained / "model.keras", compile=False)
-    assert class_names_of(model) == ("disc", "the ring")
+    assert model.class_names == ("disc", "the ring")
     height, width = model.input_shape[1:3]
     pixels = np.zeros((1, height, width, 3), "uint8")
     image = np.asarray(Image.open(pictures / "disc" / "0.png").resize((height, width)))

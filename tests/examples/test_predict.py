@@ -5,14 +5,15 @@ import sys
 import zlib
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 from PIL import Image
 
 from gdn_keras.datasets import load_embedded_digits
-from gdn_keras.datasets.preprocessing import ArctanContrast, PixelScaling
 from gdn_keras.export import export_saved_model
-from gdn_keras.models import as_classifier
+from gdn_keras.layers import ArctanContrast
+from gdn_keras.models import Classifier
 from tests.exported import run_without_keras, small_network
 
 FILE = Path(__file__).parents[2] / "examples" / "predict.py"
@@ -32,7 +33,7 @@ def predict():
 
 @pytest.fixture(scope="module")
 def saved_model(tmp_path_factory):
-    model = as_classifier(small_network((*FRAME, 1)), ArctanContrast(), NAMES)
+    model = Classifier(small_network((*FRAME, 1)), NAMES, ArctanContrast())
     return export_saved_model(model, tmp_path_factory.mktemp("export") / "x")
 
 
@@ -138,7 +139,9 @@ def test_pictures_keep_their_pixels_and_only_larger_ones_are_shrunk(predict):
 
 
 def test_colour_pictures_as_they_are(run, tmp_path):
-    model = as_classifier(small_network((40, 40, 3)), PixelScaling(), NAMES)
+    model = Classifier(
+        small_network((40, 40, 3)), NAMES, keras.layers.Rescaling(1 / 127.5, offset=-1)
+    )
     folder = export_saved_model(model, tmp_path / "model")
     picture = np.random.default_rng(0).integers(0, 256, (40, 40, 3)).astype("uint8")
     file = save(tmp_path / "a.png", picture)

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gdn_keras.datasets.preprocessing import ArctanContrast, PixelScaling
 from gdn_keras.export import checks, export_litert, export_onnx, export_saved_model
 from gdn_keras.export.freezing import freeze
 from gdn_keras.export.litert import litert_runner
-from gdn_keras.models import as_classifier, channel_model, retarget
+from gdn_keras.layers import ArctanContrast
+from gdn_keras.models import Classifier, channel_model, retarget
 from tests.exported import SCALES, SHAPE, random_images, run_without_keras, small_network
 
-IMAGES = random_images(50)
-PIXELS = np.uint8(np.rint((IMAGES + 0.76) * 120))
+PIXELS = np.uint8(np.rint((random_images(50) + 0.76) * 120))
+IMAGES = PIXELS.astype("float32")
 NAMES = tuple(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
 
 
@@ -28,7 +28,7 @@ def network():
 
 @pytest.fixture(scope="module")
 def model(network):
-    return as_classifier(network, ArctanContrast(), NAMES)
+    return Classifier(network, NAMES, ArctanContrast())
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +125,7 @@ def test_scales(served, stack):
 
 
 def test_grey_bytes(served, model):
-    peaks = PIXELS.max(axis=(1, 2, 3), keepdims=True)
-    images = 2 / np.pi * np.arctan(0.02 * (PIXELS * (255 / peaks) - 128))
-    expected = {**served.serve(np.float32(images)), **served.scales(np.float32(images))}
+    expected = {**served.serve(IMAGES), **served.scales(IMAGES)}
     for pixels in (PIXELS, PIXELS[..., 0]):
         outputs = served.serve_uint8(pixels)
         assert set(outputs) == set(expected)
@@ -189,7 +187,7 @@ def test_no_graph_stays_behind(model, tmp_path):
 
 @pytest.mark.parametrize("shape", [SHAPE, (36, 40, 1)])
 def test_sizes_in_units_of_the_training_size(model, tmp_path, shape):
-    references = random_images(99, shape)
+    references = np.rint((random_images(99, shape) + 0.76) * 120)
     path = export_saved_model(
         model, tmp_path / "x", training_size=1.3, reference_images=references.astype("float16")
     )
@@ -252,7 +250,7 @@ def test_colour_bytes(tmp_path):
     assert set(plain.signatures) == {"serving_default", "serve", "scales"}
     assert "class_name" not in plain.serve(images)
 
-    model = as_classifier(model, PixelScaling(0, 1))
+    model = Classifier(model, preprocessor=keras.layers.Rescaling(1 / 255))
     served = tf.saved_model.load(str(export_saved_model(model, tmp_path / "x")))
     pixels = np.uint8(np.rint((images + 0.76) * 160))
     expected = plain.serve(np.float32(pixels / 255))["logits"]
@@ -276,13 +274,14 @@ def test_mixed_precision_is_exported_in_float32(network, tmp_path, logits):
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_float16")
     try:
-        mixed = small_network()
+        mixed = small_network(surround=0.1)
     finally:
         keras.config.set_dtype_policy(policy)
     mixed.set_weights(network.get_weights())
+    mixed = Classifier(mixed, NAMES, ArctanContrast())
     served = tf.saved_model.load(str(export_saved_model(mixed, tmp_path / "x")))
     np.testing.assert_allclose(served.serve(IMAGES)["logits"], logits, atol=1e-5)
-    assert mixed.layers[1].compute_dtype == "float16"
+    assert mixed.network.layers[1].compute_dtype == "float16"
 
 
 def test_replaces_saved_models_only(model, tmp_path):

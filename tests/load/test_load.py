@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gdn_keras.datasets.preprocessing import ArctanContrast
 from gdn_keras.export import export_saved_model
-from gdn_keras.models import as_classifier
+from gdn_keras.layers import ArctanContrast
+from gdn_keras.models import Classifier
 from tests.exported import small_network
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -26,7 +26,7 @@ def load():
 
 @pytest.fixture(scope="module")
 def saved_model(tmp_path_factory):
-    model = as_classifier(small_network(), ArctanContrast())
+    model = Classifier(small_network(), preprocessor=ArctanContrast())
     return export_saved_model(model, tmp_path_factory.mktemp("load") / "saved_model")
 
 

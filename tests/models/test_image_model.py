@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from gdn_keras.detection import Detector
-from gdn_keras.models import ImageModel, as_classifier, channel_model, gaussian_derivative_network
+from gdn_keras.models import Classifier, channel_model, gaussian_derivative_network
 
 SIDE = 12
 WRONG = {
@@ -25,10 +25,10 @@ def network(channels=3, **kwargs):
 @pytest.fixture(scope="module")
 def classifier():
     """One that has seen two sizes, after which TensorFlow no longer knows any."""
-    model = as_classifier(network(), keras.layers.Rescaling(1 / 255))
+    model = Classifier(network(), preprocessor=keras.layers.Rescaling(1 / 255))
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     for side in (SIDE, SIDE + 1, SIDE + 2):
-        model.predict(np.zeros((2, side, side, 3)), verbose=0)
+        model.predict(np.zeros((2, side, side, 3), "uint8"), verbose=0)
     return model
 
 
@@ -46,17 +46,17 @@ def test_what_is_no_batch_of_images(request, model, method, wrong):
     shape, message = WRONG[wrong]
     model = request.getfixturevalue(model)
     targets = {"boxes": np.zeros((shape[0], 1, 4)), "labels": np.zeros((shape[0], 1))}
-    if isinstance(model, ImageModel):
+    if isinstance(model, Classifier):
         targets = np.zeros(shape[0])
     arguments = () if method == "predict" else (targets,)
     with pytest.raises(ValueError, match=rf"{message}. Received: shape"):
-        getattr(model, method)(np.zeros(shape), *arguments, verbose=0)
+        getattr(model, method)(np.zeros(shape, "uint8"), *arguments, verbose=0)
 
 
 @pytest.mark.parametrize("method", ["fit", "evaluate"])
 def test_labels_that_are_no_class(classifier, method):
     with pytest.raises(ValueError, match=r"below the number of classes, 2\. Received: 2"):
-        getattr(classifier, method)(np.zeros((3, SIDE, SIDE, 3)), np.array([0, 1, 2]))
+        getattr(classifier, method)(np.zeros((3, SIDE, SIDE, 3), "uint8"), np.array([0, 1, 2]))
 
 
 @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])

@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import gdn_keras
-from gdn_keras.datasets import ArctanContrast, idx, load_embedded_digits, load_official_large_scale
+from gdn_keras.datasets import idx, load_embedded_digits, load_official_large_scale
 from gdn_keras.datasets.cache import open_array
 from gdn_keras.export import export_saved_model
-from gdn_keras.layers import GaussianDerivative
-from gdn_keras.models import as_classifier
+from gdn_keras.layers import ArctanContrast, GaussianDerivative
+from gdn_keras.models import Classifier
 from gdn_keras.training.run_folder import load_network
 from tests.exported import small_network
 from tests.reliability.faults import ROOT, SCRIPT, TINY
@@ -314,7 +314,7 @@ def test_served_programs_are_refused(predict, tmp_path, capsys):
 def test_exports_of_all_kinds_are_arithmetic(predict, tmp_path, options):
     network = small_network(**options)
     names = [f"class {k}" for k in range(network.output_shape[-1])]
-    network = as_classifier(network, ArctanContrast(), names)
+    network = Classifier(network, names, ArctanContrast())
     path = export_saved_model(network, tmp_path / "model")
     endpoint, frame, channels = predict.load_endpoint(path)
     found = endpoint(np.zeros((2, *frame, channels), "uint8"))["probabilities"]

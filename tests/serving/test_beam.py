@@ -10,10 +10,12 @@ from PIL import Image
 
 pytest.importorskip("apache_beam")
 
-from gdn_keras.datasets.preprocessing import PixelScaling
-from gdn_keras.detection import Detector, SoftThreshold
+import keras
+
+from gdn_keras.detection import Detector
 from gdn_keras.export import export_saved_model
-from gdn_keras.models import as_classifier
+from gdn_keras.layers import ArctanContrast
+from gdn_keras.models import Classifier
 from gdn_keras.serving import Predictor, load_predictor
 from gdn_keras.serving.beam import MAX_BATCH, Picture, PictureHandler, predict_many
 from tests.detection.networks import tiny_network
@@ -41,7 +43,7 @@ beam.predict_many(*sys.argv[1:4], sys.argv[4:])
 @pytest.fixture(scope="module")
 def detector(tmp_path_factory):
     file = tmp_path_factory.mktemp("model") / "model.keras"
-    Detector(tiny_network(2), num_classes=2, preprocessor=SoftThreshold()).save(file)
+    Detector(tiny_network(2), num_classes=2, preprocessor=ArctanContrast(stretch=False)).save(file)
     return file
 
 
@@ -49,7 +51,9 @@ def detector(tmp_path_factory):
 def classifiers(tmp_path_factory):
     """The same classifier in both formats."""
     folder = tmp_path_factory.mktemp("models")
-    model = as_classifier(small_network((24, 24, 1)), PixelScaling(), [*"abcdefghij"])
+    model = Classifier(
+        small_network((24, 24, 1)), [*"abcdefghij"], keras.layers.Rescaling(1 / 127.5, offset=-1)
+    )
     model.save(folder / "model.keras")
     export_saved_model(model, folder / "saved_model")
     return folder

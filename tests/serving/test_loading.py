@@ -5,15 +5,15 @@ import json
 import sys
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 from PIL import Image
 
 from gdn_keras.datasets.boxes import BoxedImage, read_boxed_images
 from gdn_keras.datasets.files import read_photograph
-from gdn_keras.datasets.preprocessing import PixelScaling
 from gdn_keras.export import export_saved_model
-from gdn_keras.models import as_classifier
+from gdn_keras.models import Classifier
 from gdn_keras.serving import Predictor, load_predictor, place, read_picture, read_scene
 from tests.exported import small_network
 
@@ -35,7 +35,9 @@ def models(tmp_path_factory):
     """The same classifier in both formats."""
     folder = tmp_path_factory.mktemp("models")
     names = [f"class {k}" for k in range(10)]
-    model = as_classifier(small_network((40, 36, 3)), PixelScaling(), names)
+    model = Classifier(
+        small_network((40, 36, 3)), names, keras.layers.Rescaling(1 / 127.5, offset=-1)
+    )
     model.save(folder / "model.keras")
     export_saved_model(model, folder / "saved_model")
     return folder

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gdn_keras.analysis import accuracy_by_size
-from gdn_keras.models import class_names_of, scale_channels_of
+from gdn_keras.models import scale_channels_of
 from gdn_keras.training import TrainingStopped, prepare_training, run_training, write_report
 from gdn_keras.training.report import summarize_run
 from tests.training.conftest import tiny_data
@@ -144,9 +144,9 @@ def test_a_trained_network_takes_raw_pixels_and_knows_its_classes(finished):
     images = (
         2 / np.pi * np.arctan(0.02 * (pixels * (255 / pixels.max((1, 2, 3), keepdims=True)) - 128))
     )
-    expected = model.predict(np.float32(images), verbose=0)
+    expected = model.network.predict(np.float32(images), verbose=0)
     np.testing.assert_allclose(model.predict(pixels, verbose=0), expected, atol=1e-4)
-    assert class_names_of(model) == tuple("0123456789")
+    assert model.class_names == tuple("0123456789")
 
 
 def test_the_summary_leaves_extreme_sizes_to_the_table():

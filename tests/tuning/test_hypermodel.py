@@ -1,12 +1,12 @@
 import dataclasses
 
+import keras
 import keras_tuner
 import numpy as np
 import pytest
 
 from gdn_keras.analysis import accuracy_by_size
 from gdn_keras.datasets import ImageData, LabelledImages
-from gdn_keras.datasets.preprocessing import PixelScaling
 from gdn_keras.models import parameter_counts, retarget, scale_channels_of
 from gdn_keras.tuning import (
     OBJECTIVE,
@@ -25,7 +25,7 @@ def test_everything_can_be_fixed():
     assert all(isinstance(p, keras_tuner.engine.hyperparameters.Fixed) for p in hp.space)
     jets = [x for x in scale_channels_of(model).network.layers if hasattr(x, "compose_kernel")]
     assert [(jet.filters, round(jet.sigma, 6)) for jet in jets] == [(4, 1), (6, 1.3), (10, 1.69)]
-    assert model.get_layer("scale_pooling").pooling == "average"
+    assert model.network.get_layer("scale_pooling").pooling == "average"
     assert float(model.optimizer.learning_rate) == pytest.approx(0.02)
 
 
@@ -47,7 +47,15 @@ def test_without_validation_sizes_the_held_out_images_decide():
 def test_colour_and_other_classes():
     images = np.random.default_rng(0).integers(0, 256, (12, 20, 22, 3)).astype("uint8")
     part = LabelledImages(images, np.arange(12) % 3)
-    data = ImageData("noise", part, part, lambda s: part, (), ("a", "b", "c"), PixelScaling())
+    data = ImageData(
+        "noise",
+        part,
+        part,
+        lambda s: part,
+        (),
+        ("a", "b", "c"),
+        keras.layers.Rescaling(1 / 127.5, offset=-1),
+    )
     recipe = dataclasses.replace(TINY, batch_size=6, epochs=1)
     model = GaussianDerivativeHyperModel(data, space=SMALL, recipe=recipe)
     candidate = Candidate((2, 4), 1.25, "max", 0.01)

@@ -6,13 +6,13 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
+import keras
 import numpy as np
 
 from gdn_keras.checks import check_sizes
 from gdn_keras.datasets.files import require_directory
 from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
 from gdn_keras.datasets.photographs import RescaledPictures, rescale_photographs
-from gdn_keras.datasets.preprocessing import PixelScaling
 from gdn_keras.datasets.registry import register_dataset
 from gdn_keras.datasets.selection import check_test_split, checked_count
 
@@ -89,7 +89,7 @@ def cifar10(
         test=test,
         test_sizes=tuple(test_sizes),
         class_names=CLASS_NAMES,
-        preprocessing=PixelScaling(),
+        preprocessor=keras.layers.Rescaling(1 / 127.5, offset=-1),
         train_sizes=tuple(train_sizes),
     )
 

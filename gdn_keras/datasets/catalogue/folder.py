@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import keras
 import numpy as np
 
 from gdn_keras.checks import check_integer, check_positive
 from gdn_keras.datasets.files import open_picture, read_photograph, require_directory, resized
 from gdn_keras.datasets.image_data import ImageData, LabelledImages
 from gdn_keras.datasets.photographs import FramedPictures, rescale_photographs
-from gdn_keras.datasets.preprocessing import PixelScaling
 from gdn_keras.datasets.registry import register_dataset
 from gdn_keras.datasets.selection import hold_out
 
@@ -94,7 +94,7 @@ def folder(
         test=lambda size: labelled(reader.rescaled(held_out, size), held_out),
         test_sizes=tuple(test_sizes),
         class_names=tuple(classes),
-        preprocessing=PixelScaling(),
+        preprocessor=keras.layers.Rescaling(1 / 127.5, offset=-1),
         size_name="size, relative to the picture",
         train_sizes=(1.0,),
     )

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import keras
 import numpy as np
 
 from gdn_keras.datasets.files import read_photograph, require_directory
 from gdn_keras.datasets.image_data import ImageData, LabelledImages
 from gdn_keras.datasets.photographs import FramedPictures
-from gdn_keras.datasets.preprocessing import PixelScaling
 from gdn_keras.datasets.registry import register_dataset
 from gdn_keras.datasets.selection import check_test_split, hold_out, spread
 
@@ -140,7 +140,7 @@ def gtsrb(
         test=test,
         test_sizes=tuple(sizes),
         class_names=CLASS_NAMES,
-        preprocessing=PixelScaling(),
+        preprocessor=keras.layers.Rescaling(1 / 127.5, offset=-1),
         size_name="side of the sign, pixels",
         train_sizes=tuple(size for size in sizes if low <= size < high),
         extent=math.sqrt(low * high),

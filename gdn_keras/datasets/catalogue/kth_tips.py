@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import keras
 import numpy as np
 
 from gdn_keras.datasets.files import read_photograph, require_directory
 from gdn_keras.datasets.image_data import ImageData, LabelledImages
-from gdn_keras.datasets.preprocessing import PixelScaling
 from gdn_keras.datasets.registry import register_dataset
 from gdn_keras.datasets.selection import check_test_split
 
@@ -81,7 +81,7 @@ def kth_tips(
         test=lambda distance: load((distance,), tested),
         test_sizes=tuple(test_distances),
         class_names=tuple(materials),
-        preprocessing=PixelScaling(),
+        preprocessor=keras.layers.Rescaling(1 / 127.5, offset=-1),
         size_name="distance (1 nearest)",
         train_sizes=tuple(train_distances),
     )

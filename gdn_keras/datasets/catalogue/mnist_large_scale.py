@@ -9,10 +9,10 @@ from gdn_keras.datasets.digit_data import VALIDATION_IMAGES, large_scale_data
 from gdn_keras.datasets.files import require_directory
 from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
 from gdn_keras.datasets.official import load_official_large_scale, official_file
-from gdn_keras.datasets.preprocessing import ArctanContrast
 from gdn_keras.datasets.registry import register_dataset
 from gdn_keras.datasets.selection import check_test_split
 from gdn_keras.datasets.transform import TEST_SIZES
+from gdn_keras.layers import ArctanContrast
 
 NAME = "mnist_large_scale"
 
@@ -44,7 +44,8 @@ def mnist_large_scale(
             the official files, these have the sizes 1, 2 and 4 only.
 
     Returns:
-        `ImageData` of float16 images, contrast included; `preprocessing` does the same to uint8.
+        `ImageData` of uint8 images. The published images have the contrast of `ArctanContrast`;
+        here it is the preprocessor of the network.
     """
     if source == "official":
         if {frame, train_frame or frame} != {112}:
@@ -93,6 +94,6 @@ def _official(
         test=lambda size: load(test_split, size, test_count),
         test_sizes=tuple(test_sizes),
         class_names=CLASS_NAMES,
-        preprocessing=ArctanContrast(),
+        preprocessor=ArctanContrast(),
         train_sizes=tuple(train_sizes),
     )

@@ -2,6 +2,7 @@
 
 import os
 
+import keras
 import numpy as np
 
 from gdn_keras.checks import check_integer
@@ -9,7 +10,6 @@ from gdn_keras.datasets.catalogue.mnist import CLASS_NAMES, load_digits
 from gdn_keras.datasets.digits import Digits
 from gdn_keras.datasets.files import import_pillow
 from gdn_keras.datasets.image_data import ImageData, LabelledImages
-from gdn_keras.datasets.preprocessing import PixelScaling
 from gdn_keras.datasets.registry import register_dataset
 from gdn_keras.datasets.selection import check_test_split, checked_count
 
@@ -73,7 +73,7 @@ def mnist_scale(
         test=lambda size: tested,
         test_sizes=(1.0,),
         class_names=CLASS_NAMES,
-        preprocessing=PixelScaling(0.0, 1.0),
+        preprocessor=keras.layers.Rescaling(1 / 255),
     )
 
 

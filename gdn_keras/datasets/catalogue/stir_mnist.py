@@ -5,15 +5,14 @@ import math
 import os
 from collections.abc import Sequence
 
+import keras
 import numpy as np
 from scipy import ndimage
 
 from gdn_keras.checks import check_choice, check_integer
 from gdn_keras.datasets.catalogue.mnist import CLASS_NAMES, load_digits
-from gdn_keras.datasets.contrast import GAIN, MIDPOINT
 from gdn_keras.datasets.digits import Digits
 from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
-from gdn_keras.datasets.preprocessing import PixelScaling
 from gdn_keras.datasets.registry import register_dataset
 from gdn_keras.datasets.selection import check_test_split, checked_count
 from gdn_keras.datasets.transform import rescale_images
@@ -85,7 +84,7 @@ def stir_mnist(
         test=lambda size: render(test_split, size, frame=FRAME),
         test_sizes=tuple(test_sizes),
         class_names=CLASS_NAMES,
-        preprocessing=PixelScaling(0.0, 1.0),
+        preprocessor=keras.layers.Rescaling(1 / 255),
         size_name="size of the digit's frame, pixels",
         train_sizes=sizes,
     )
@@ -107,16 +106,14 @@ def render_digits(
     """
     factor = size / _DIGIT
     against_aliasing = max(0.0, (1 / factor - 1) / 2)
-    resized = rescale_images(
-        digits, factor, (size, size), smoothing=against_aliasing, contrast=None
-    )
+    resized = rescale_images(digits, factor, (size, size), smoothing=against_aliasing, peak=None)
     frames = np.zeros((len(digits), frame, frame), "float32")
     places = rng.integers(0, frame - size + 1, (len(digits), 2))
     for image, digit, (row, column) in zip(frames, resized, places, strict=True):
         image[row : row + size, column : column + size] = np.clip(digit, 0, 255)
     sigma = 7 / 8 * factor
     smooth = ndimage.gaussian_filter(frames, (0, sigma, sigma), mode="nearest")
-    images = 2 / math.pi * np.arctan(GAIN * (smooth - MIDPOINT))
+    images = 2 / math.pi * np.arctan(0.02 * (smooth - 128))
     low, high = (f(images, axis=(1, 2), keepdims=True) for f in (np.min, np.max))
     return (255 * (images - low) / (high - low)).astype("uint8")[..., None]
 

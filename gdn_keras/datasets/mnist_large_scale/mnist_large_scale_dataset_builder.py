@@ -9,8 +9,8 @@ import tensorflow_datasets.public_api as tfds
 
 from gdn_keras.datasets.digits import Digits, require_reachable
 from gdn_keras.datasets.idx import MNIST_FILES, find_idx, load_idx_files
-from gdn_keras.datasets.large_scale import DTYPE, SPLITS, select_split
-from gdn_keras.datasets.transform import TEST_SIZES, TRAIN_SIZES, rescale_images
+from gdn_keras.datasets.large_scale import SPLITS, rescaled_pixels, select_split
+from gdn_keras.datasets.transform import TEST_SIZES, TRAIN_SIZES
 
 _URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"
 _CHUNK = 500
@@ -40,8 +40,8 @@ def _config(size: float) -> LargeScaleConfig:
 class Builder(tfds.core.GeneratorBasedBuilder):
     """MNIST rescaled by factors from 1/2 to 8, in images of 112×112."""
 
-    VERSION = tfds.core.Version("1.0.0")
-    RELEASE_NOTES: ClassVar = {"1.0.0": "Initial release."}
+    VERSION = tfds.core.Version("2.0.0")
+    RELEASE_NOTES: ClassVar = {"2.0.0": "Pixels of 0 to 255.", "1.0.0": "Initial release."}
     MANUAL_DOWNLOAD_INSTRUCTIONS = (
         "Optional: the four MNIST files, such as train-images-idx3-ubyte.gz, gzipped or not. "
         "What is not there is downloaded."
@@ -50,9 +50,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     VERIFY = True  # that the files are MNIST's own
 
     def _info(self) -> tfds.core.DatasetInfo:
-        image = tfds.features.Tensor(
-            shape=(112, 112, 1), dtype=np.float32, encoding=tfds.features.Encoding.ZLIB
-        )
+        image = tfds.features.Image(shape=(112, 112, 1), dtype=np.uint8)
         label = tfds.features.ClassLabel(num_classes=10)
         return self.dataset_info_from_configs(
             features=tfds.features.FeaturesDict({"image": image, "label": label}),
@@ -72,11 +70,9 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         chosen, labels = select_split(digits, split)
         for start in range(0, len(chosen), _CHUNK):
-            images = rescale_images(chosen[start : start + _CHUNK], self.builder_config.size)
-            # Rounded as in the cache of `load_large_scale`: the same values, and half the disk.
-            images = images.astype(DTYPE).astype("float32")
+            images = rescaled_pixels(chosen[start : start + _CHUNK], self.builder_config.size)
             for index, image in enumerate(images, start):
-                yield index, {"image": image[..., None], "label": int(labels[index])}
+                yield index, {"image": image, "label": int(labels[index])}
 
 
 def _mnist_files(dl_manager: tfds.download.DownloadManager) -> list:
