@@ -11,6 +11,7 @@ from contest.literal_keras import LiteralNetwork
 from contest.tasks import Task
 from gdn_keras.analysis.covariance import covariance_error
 from gdn_keras.datasets import load_embedded_digits, rescale_images
+from gdn_keras.layers import ArctanContrast
 from gdn_keras.models import gaussian_derivative_network, scale_channels_of
 from gdn_keras.scale_space import SAMPLINGS
 
@@ -142,10 +143,11 @@ def covariance_errors(task: Task, factors=(2**0.5, 2.0)) -> dict:
     keras.utils.set_random_seed(0)
     network = make_network(task)
     digits = load_embedded_digits().x_train[:8].astype("float32")
-    images = rescale_images(digits, task.side / 56, (task.side, task.side))
+    images = rescale_images(digits, task.side / 56, (task.side, task.side))[..., None]
+    images = ArctanContrast()(images)
     calibrate = tf.function(lambda x: network(x, training=True))
     for _ in range(30):
-        calibrate(tf.constant(images.reshape(-1, task.side, task.side, 1)))
+        calibrate(images)
     _remove_offset(network)
     measured = [covariance_error(network, factor) for factor in factors]
     return {

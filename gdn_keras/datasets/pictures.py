@@ -38,7 +38,7 @@ def draw_sizes(
         images = rescale_images(digits, size)
         for n, image in enumerate(images):
             axis = axes[n * rows + k // columns, k % columns]
-            axis.imshow(image, cmap="gray", vmin=-0.764, vmax=0.764)
+            axis.imshow(image, cmap="gray", vmin=0, vmax=255)
             if n == 0 or rows > 1:
                 axis.set_title(f"{size:.3g}", fontsize=8, pad=2)
     figure.get_layout_engine().set(w_pad=0.01, h_pad=0.01, hspace=0.02, wspace=0.02)
