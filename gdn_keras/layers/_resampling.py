@@ -204,6 +204,4 @@ def _fast_convolution(size: int, dtype: str) -> Callable[[Any, Any], Any]:
 
     images = tf.TensorSpec((None, None, None, None), dtype)
     kernels = tf.TensorSpec((size, size, None, None), dtype)
-    return tf.function(
-        tf.custom_gradient(call), input_signature=(images, kernels), autograph=False
-    )
+    return tf.function(tf.custom_gradient(call), input_signature=(images, kernels), autograph=False)

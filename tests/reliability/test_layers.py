@@ -1,5 +1,9 @@
 """Layers that must not be wrong in silence: gradients of gradients, offsets, edits, sharing."""
 
+import os
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -11,6 +15,7 @@ from gdn_keras.layers import (
     ScaleChannels,
 )
 from tests.layers.networks import on_tensorflow
+from tests.reliability.faults import ROOT
 
 FLOAT64 = {"dtype": "float64"}
 
@@ -97,3 +102,113 @@ def test_gradients_of_gradients_are_those_of_finite_differences(name, graph):
         expected = float(penalties[0] - penalties[1]) / 2e-5
         found = float(np.sum(keras.ops.convert_to_numpy(gradient) * direction))
         assert found == pytest.approx(expected, rel=1e-6, abs=1e-6), k
+
+
+def two_pass_statistics(channels, shares):
+    """Mean and variance in float64, the second from what the first leaves."""
+    channels = [np.float64(x) for x in channels]
+    mean = np.average([x.mean((0, 1, 2)) for x in channels], axis=0, weights=shares)
+    squares = [((x - mean) ** 2).mean((0, 1, 2)) for x in channels]
+    return mean, np.average(squares, axis=0, weights=shares)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("offset", [0.0, 1e4, -1e6])
+def test_variance_survives_an_offset(offset, dtype):
+    rng = np.random.default_rng(0)
+    sides, shares = (9, 5, 3), (0.5, 0.3, 0.2)
+    channels = [rng.normal(offset + i, 1 + i, (4, n, n, 2)) for i, n in enumerate(sides)]
+    channels = [x.astype(dtype) for x in channels]
+    layer = ScaleBatchNormalization(momentum=0.0, dtype=dtype)
+    outputs = layer(channels, training=True, weights=shares)
+    mean, variance = two_pass_statistics(channels, shares)
+    np.testing.assert_allclose(layer.moving_mean, mean, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(layer.moving_variance, variance, rtol=1e-4)
+    tolerance = 1e-6 * max(abs(offset), 10)  # of the mean, in single precision
+    for x, y in zip(channels, outputs, strict=True):
+        expected = (x - mean) / np.sqrt(variance + 1e-5)
+        np.testing.assert_allclose(keras.ops.convert_to_numpy(y), expected, atol=tolerance)
+
+
+@pytest.mark.parametrize("blank", [0, 1])  # the mean of the first image is far from that of all
+def test_variance_survives_a_first_image_unlike_the_others(blank):
+    x = np.random.default_rng(0).normal(1e4, 1.0, (50, 6, 6, 2)).astype("float32")
+    x[:blank] = 0.0
+    layer = ScaleBatchNormalization(momentum=0.0)
+    layer(x, training=True)
+    np.testing.assert_allclose(layer.moving_variance, np.float64(x).var((0, 1, 2)), rtol=1e-4)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+@pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
+def test_one_tensor_is_normalised_as_by_keras(offset, dtype):
+    x = np.random.default_rng(0).normal(offset, 3.0, (6, 4, 4, 3)).astype("float32")
+    options = {"momentum": 0.9, "epsilon": 1e-5, "dtype": dtype}
+    ours, stock = ScaleBatchNormalization(**options), keras.layers.BatchNormalization(**options)
+    for training in (True, False):
+        found, expected = (
+            np.float32(keras.ops.convert_to_numpy(layer(x, training=training)))
+            for layer in (ours, stock)
+        )
+        np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
+    for a, b in zip(ours.weights, stock.weights, strict=True):
+        assert a.name == b.name and a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-4)
+
+
+@on_tensorflow
+def test_replicas_have_the_statistics_of_the_whole_batch():
+    """In a process of its own, since devices cannot be added later."""
+    script = """
+import numpy as np, tensorflow as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 3)
+from gdn_keras.layers import ScaleBatchNormalization
+x = np.random.default_rng(0).normal(1e4, 1.0, (7, 4, 4, 2)).astype("float32")
+parts = [x[:4], x[4:], x[:0]]
+strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(3)])
+with strategy.scope():
+    layer = ScaleBatchNormalization(momentum=0.0)
+    layer.build(x.shape)
+of_replica = lambda context: tf.constant(parts[context.replica_id_in_sync_group])
+images = strategy.experimental_distribute_values_from_function(of_replica)
+run = tf.function(lambda x: layer(x, training=True), autograph=False)
+outputs = strategy.experimental_local_results(strategy.run(run, (images,)))
+mean, variance = np.float64(x).mean((0, 1, 2)), np.float64(x).var((0, 1, 2))
+np.testing.assert_allclose(layer.moving_mean, mean, rtol=1e-6)
+np.testing.assert_allclose(layer.moving_variance, variance, rtol=1e-3)
+expected = (x - mean) / np.sqrt(variance + 1e-5)
+np.testing.assert_allclose(np.concatenate(outputs), expected, atol=5e-3)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@on_tensorflow
+def test_no_images_teach_the_normalisation_nothing():
+    """In a graph that does not know how many there are."""
+    import tensorflow as tf
+
+    layer = ScaleBatchNormalization()
+    layer.build((None, 4, 4, 2))
+    signature = [tf.TensorSpec((None, 4, 4, 2))]
+    run = tf.function(lambda x: layer(x, training=True), input_signature=signature)
+    run(np.random.default_rng(0).normal(size=(3, 4, 4, 2)))
+    before = layer.get_weights()
+    assert run(np.zeros((0, 4, 4, 2))).shape == (0, 4, 4, 2)
+    for a, b in zip(before, layer.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_half_precision_does_not_overflow_in_the_statistics():
+    x = np.random.default_rng(0).normal(0, 1000.0, (4, 5, 5, 2))
+    y = ScaleBatchNormalization(dtype="float16")(x, training=True)
+    assert np.std(np.float32(keras.ops.convert_to_numpy(y))) == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize("option", [{"axis": 1}, {"renorm": True}])
+def test_normalisation_of_other_kinds_is_refused(option):
+    with pytest.raises(ValueError, match=next(iter(option))):
+        ScaleBatchNormalization(**option)
