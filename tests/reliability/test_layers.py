@@ -14,6 +14,7 @@ from gdn_keras.layers import (
     ScaleBatchNormalization,
     ScaleChannels,
 )
+from gdn_keras.models import channel_model
 from tests.layers.networks import on_tensorflow
 from tests.reliability.faults import ROOT
 
@@ -212,3 +213,92 @@ def test_half_precision_does_not_overflow_in_the_statistics():
 def test_normalisation_of_other_kinds_is_refused(option):
     with pytest.raises(ValueError, match=next(iter(option))):
         ScaleBatchNormalization(**option)
+
+
+IMAGES = np.random.default_rng(0).normal(size=(2, 20, 20, 1)).astype("float32")
+
+
+def sequential():
+    keras.utils.set_random_seed(0)
+    layers = [GaussianDerivative(2, 1.0), keras.layers.ReLU(), GaussianDerivative(3, 1.25)]
+    return keras.Sequential([*layers, CentralPixel()])
+
+
+def functional():
+    """With the chain inside, so that it can be edited."""
+    image = keras.Input((None, None, 1))
+    return keras.Model(image, sequential()(image))
+
+
+def chain_of(network):
+    return network if isinstance(network, keras.Sequential) else network.layers[-1]
+
+
+def change_sigma(chain):
+    chain.layers[-2].sigma = 2.0
+
+
+def change_boundaries(chain):
+    for layer in chain.layers:
+        if isinstance(layer, GaussianDerivative):
+            layer.boundary = "zero"
+
+
+def add_and_remove(chain):
+    chain.pop()
+    chain.add(keras.layers.Activation("sigmoid"))
+    chain.add(CentralPixel())
+
+
+@pytest.mark.parametrize("edit", [change_sigma, change_boundaries, add_and_remove])
+@pytest.mark.parametrize("make", [sequential, functional])
+def test_an_edited_network_runs_as_it_is_after_saving(make, edit, tmp_path):
+    layer = ScaleChannels(make(), (1.0, 2.0, 6.0))
+    before = keras.ops.convert_to_numpy(layer(IMAGES))
+    edit(chain_of(layer.network))
+    image = keras.Input((20, 20, 1))
+    model = keras.Model(image, layer(image))
+    model.save(tmp_path / "model.keras")
+    after = keras.saving.load_model(tmp_path / "model.keras").predict(IMAGES, verbose=0)
+    assert np.abs(after - before).max() > 1e-3
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(layer(IMAGES)), after, atol=1e-5)
+    np.testing.assert_allclose(model.predict(IMAGES, verbose=0), after, atol=1e-5)
+
+
+def test_what_an_edit_makes_impossible_is_refused():
+    layer = ScaleChannels(sequential(), (1.0, 2.0))
+    layer(IMAGES)
+    layer.network.layers[0].boundary = "zero"
+    with pytest.raises(ValueError, match="boundary"):
+        layer(IMAGES)
+    layer = ScaleChannels(sequential(), (1.0, 2.0), surround=0.5)
+    layer(IMAGES)
+    layer.network.pop()
+    with pytest.raises(ValueError, match="surround"):
+        layer(IMAGES)
+
+
+def test_a_network_belongs_to_one_layer():
+    network = sequential()
+    with pytest.raises(ValueError, match="scales"):
+        ScaleChannels(network, (2.0, 1.0))  # which leaves the network free
+    layer = ScaleChannels(network, (1.0, 2.0))
+    with pytest.raises(ValueError, match="`network` must not be in another"):
+        ScaleChannels(network, (1.0, 4.0))
+    layer(IMAGES)
+    copy = ScaleChannels(keras.models.clone_model(network), (1.0, 4.0))
+    assert copy(IMAGES).shape == layer(IMAGES).shape
+
+
+def test_the_stack_of_a_layer_that_pools_shares_its_weights_and_can_be_saved(tmp_path):
+    image = keras.Input((20, 20, 1))
+    layer = ScaleChannels(sequential(), (1.0, 2.0))
+    model = keras.Model(image, layer(image))
+    stack = channel_model(model)
+    assert [id(w) for w in stack.weights] == [id(w) for w in model.weights]
+    expected = stack.predict(IMAGES, verbose=0)
+    assert expected.shape == (2, *stack.output_shape[1:]) == (2, 2, 3)
+    np.testing.assert_allclose(expected.max(1), model.predict(IMAGES, verbose=0), atol=1e-6)
+    stack.save(tmp_path / "stack.keras")
+    loaded = keras.saving.load_model(tmp_path / "stack.keras")
+    np.testing.assert_allclose(loaded.predict(IMAGES, verbose=0), expected, atol=1e-6)
