@@ -1,5 +1,6 @@
 """Layers that must not be wrong in silence: gradients of gradients, offsets, edits, sharing."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -103,6 +104,31 @@ def test_gradients_of_gradients_are_those_of_finite_differences(name, graph):
         expected = float(penalties[0] - penalties[1]) / 2e-5
         found = float(np.sum(keras.ops.convert_to_numpy(gradient) * direction))
         assert found == pytest.approx(expected, rel=1e-6, abs=1e-6), k
+
+
+@on_tensorflow
+def test_no_graph_of_a_training_step_stays_behind():
+    import tensorflow as tf
+
+    def graphs_after_a_step():
+        layer = scale_channels()
+        x = tf.constant(np.random.default_rng(0).normal(size=(2, 9, 8, 2)))
+        layer.build(x.shape)
+
+        @tf.function
+        def step():
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(layer(x, training=True))
+            return tape.gradient(loss, [w.value for w in layer.trainable_variables])
+
+        step()
+        del step, layer
+        keras.backend.clear_session()
+        gc.collect()
+        return sum(type(found).__name__ == "FuncGraph" for found in gc.get_objects())
+
+    graphs_after_a_step()  # leaves those that hold the gradients of the convolutions
+    assert graphs_after_a_step() == graphs_after_a_step()
 
 
 def two_pass_statistics(channels, shares):
