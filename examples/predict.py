@@ -30,7 +30,6 @@ one from elsewhere only the network is taken, and only if it is made of arithmet
 """
 
 import argparse
-import contextlib
 import json
 import os
 import sys
@@ -139,26 +138,13 @@ def fail(message: str) -> NoReturn:
     sys.exit(2)
 
 
-@contextlib.contextmanager
-def without_stderr() -> Iterator[None]:
-    """Silence while TensorFlow starts, which writes before it can be told not to."""
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
-
-
 def load_endpoint(path: Path) -> tuple[Callable[[np.ndarray], dict], tuple[int, int], int]:
     """The endpoint for raw pixels, height and width of its images, and their channels."""
     if not (path / "saved_model.pb").is_file():
         fail(f"{path} is not a SavedModel: it has no file saved_model.pb")
-    with without_stderr():
-        import tensorflow as tf  # takes seconds
-        from tensorflow.core.protobuf import saved_model_pb2
+    import tensorflow as tf  # takes seconds
+    from tensorflow.core.protobuf import saved_model_pb2
+
     try:
         content = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
         meta = content.meta_graphs[0]

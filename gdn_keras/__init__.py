@@ -1,8 +1,5 @@
 """Gaussian derivative networks: scale-covariant and scale-invariant networks for Keras 3."""
 
-from gdn_keras import startup
-
-# isort: split
 from gdn_keras import (
     analysis,
     datasets,
@@ -28,6 +25,5 @@ __all__ = [
     "models",
     "presets",
     "scale_space",
-    "startup",
     "training",
 ]

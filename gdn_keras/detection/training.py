@@ -19,7 +19,6 @@ from gdn_keras.training.callbacks import (
     write_history,
 )
 from gdn_keras.training.fitting import TrainingStopped
-from gdn_keras.training.optimizers import on_one_device
 from gdn_keras.training.run_folder import LAST, MODEL, is_whole, read_epochs, save_model
 
 CLASSES = 10
@@ -99,7 +98,7 @@ def _compile(detector: Detector, settings: DetectorSettings) -> None:
         settings.steps * settings.epochs,
         alpha=settings.final_learning_rate / settings.learning_rate,
     )
-    detector.compile(on_one_device(keras.optimizers.Adam(schedule)))
+    detector.compile(keras.optimizers.Adam(schedule))
     detector.optimizer.build(detector.trainable_variables)
 
 

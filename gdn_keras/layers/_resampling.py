@@ -136,12 +136,13 @@ def valid_convolution(x: Any, kernel: Any, training: bool | None = True) -> Any:
         return ops.zeros((0, *_valid_shape(x, kernel), kernel.shape[-1]), dtype=x.dtype)
     if backend.backend() != "tensorflow" or not training:
         return ops.conv(x, kernel, padding="valid", data_format="channels_last")
-    y = ops.conv(ops.stop_gradient(x), kernel, padding="valid", data_format="channels_last")
-    return _with_input_gradient(x, ops.stop_gradient(kernel), y)
+    y = _fast_convolution(kernel.shape[0], backend.standardize_dtype(x.dtype))(x, kernel)
+    y.set_shape((x.shape[0], *_valid_shape(x, kernel), kernel.shape[-1]))
+    return y
 
 
-def _valid_shape(x: Any, kernel: Any) -> tuple[int, ...]:
-    return tuple(size - kernel.shape[0] + 1 for size in x.shape[1:3])
+def _valid_shape(x: Any, kernel: Any) -> tuple[int | None, ...]:
+    return tuple(size and size - kernel.shape[0] + 1 for size in x.shape[1:3])
 
 
 def expanded_convolution(x: Any, kernel: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
@@ -177,36 +178,30 @@ def expanded_convolution(x: Any, kernel: Any, rows: np.ndarray, columns: np.ndar
     return ops.reshape(x, (-1, p, q, filters))
 
 
-def _with_input_gradient(x: Any, kernel: Any, y: Any) -> Any:
-    """`y`, passing gradients on to `x` by a full convolution with the reflected kernel."""
-    passed = _input_gradient(kernel.shape[0], backend.standardize_dtype(x.dtype))(x, kernel, y)
-    passed.set_shape(y.shape)
-    return passed
-
-
 @cache
-def _input_gradient(size: int, dtype: str) -> Callable[[Any, Any, Any], Any]:
-    """`_with_input_gradient` for kernels of a size, as one function for all graphs.
+def _fast_convolution(size: int, dtype: str) -> Callable[[Any, Any], Any]:
+    """TensorFlow's convolution with kernels of a size, as one function for all graphs.
 
-    TensorFlow never forgets a custom gradient, nor the graph that it is in: here its own.
+    The gradient of its input is the full convolution with the reflected kernel. TensorFlow never
+    forgets a custom gradient, nor the graph that it is in: here its own.
     """
     import tensorflow as tf
 
     margin = size // 2
     padding = [(0, 0), (margin, margin), (margin, margin), (0, 0)]
 
-    def call(x: Any, kernel: Any, y: Any) -> Any:
-        del x
-
-        def grad(upstream: Any) -> tuple[Any, Any, Any]:
+    def call(x: Any, kernel: Any) -> Any:
+        def grad(upstream: Any) -> tuple[Any, Any]:
             reflected = tf.transpose(tf.reverse(kernel, (0, 1)), (0, 1, 3, 2))
             dx = tf.nn.conv2d(tf.pad(upstream, padding), reflected, strides=1, padding="SAME")
-            return dx, tf.zeros_like(kernel), upstream
+            options = {"strides": [1, 1, 1, 1], "padding": "VALID"}
+            dkernel = tf.raw_ops.Conv2DBackpropFilter(
+                input=x, filter_sizes=tf.shape(kernel), out_backprop=upstream, **options
+            )
+            return dx, dkernel
 
-        return tf.identity(y), grad
+        return tf.nn.conv2d(x, kernel, strides=1, padding="VALID"), grad
 
     images = tf.TensorSpec((None, None, None, None), dtype)
     kernels = tf.TensorSpec((size, size, None, None), dtype)
-    return tf.function(
-        tf.custom_gradient(call), input_signature=(images, kernels, images), autograph=False
-    )
+    return tf.function(tf.custom_gradient(call), input_signature=(images, kernels), autograph=False)

