@@ -212,7 +212,7 @@ class Detector(keras.Model):
             validation_data = pack(images, truth, weights) if is_pair else images
         conclusion = _Conclusion(checkers)
         if isinstance(callbacks, keras.callbacks.CallbackList):
-            callbacks.append(conclusion)
+            callbacks.callbacks.append(conclusion)
         else:
             callbacks = [*_as_list(callbacks), conclusion]
         options = {"callbacks": callbacks, "validation_data": validation_data, **kwargs}
