@@ -50,13 +50,13 @@ def images():
 
 
 def test_two_channels_that_see_an_object_do_not_reject_each_other():
-    grids = tuple(PointGrid(scale, 3.0 * scale, 9, 9) for scale in (1.0, 2**0.5))
-    logits = np.full((2, 9, 9), -8.0, "float32")
-    # Each is a maximum between its points, and lower than what the other's point promises there.
-    logits[0, 4, 4] = logits[0, 4, 5] = 0.9
-    logits[1, 4, 4] = 0.9
+    grids = PointGrid(1.0, 3.0, 9, 9), PointGrid(2**0.5, 3.0 * 2**0.5, 8, 8)
+    fine, coarse = np.full((9, 9), -8.0, "float32"), np.full((8, 8), -8.0, "float32")
+    # Their points are half a step apart: each expects more of the other at its own place.
+    fine[4, 4], fine[5, 5], coarse[4, 4] = 0.9, 0.8, 0.9
+    logits = np.concatenate([fine.ravel(), coarse.ravel()])[None, :, None]
     found = decoding.decode_points(
-        ops.reshape(ops.convert_to_tensor(logits), (1, -1, 1)),
+        ops.convert_to_tensor(logits),
         grids,
         (40, 40),
         num_classes=1,
