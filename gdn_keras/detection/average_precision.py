@@ -3,6 +3,7 @@
 import contextlib
 import io
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ class AveragePrecision(NamedTuple):
         objects: How many there are.
         ap50, ap75: At an intersection over union of 0.5 and 0.75.
         ap: Mean over 0.5, 0.55, …, 0.95, as in COCO.
+
+    Without objects, the precision is NaN.
     """
 
     size: float | None
@@ -50,8 +53,14 @@ def average_precision(
 
     Raises:
         ImportError: Without pycocotools.
+        ValueError: If `truth` and `found` are not of the same number of images.
     """
     COCO, COCOeval = import_pycocotools()
+    images, answers = (len(np.asarray(values["labels"])) for values in (truth, found))
+    if images != answers:
+        raise ValueError(
+            f"`found` must be of the {images} images that `truth` is of. Received: {answers} images"
+        )
     ranges = [(0.0, np.inf), *_ranges(sizes)]
     areas = [[(extent * low) ** 2, min((extent * high) ** 2, 1e10)] for low, high in ranges]
     with contextlib.redirect_stdout(io.StringIO()):  # pycocotools reports by printing
@@ -142,14 +151,15 @@ def _count(reference: Any, area: Sequence[float]) -> int:
 
 def _entry(size: float | None, objects: int, precision: np.ndarray) -> AveragePrecision:
     """Means over recalls and over the classes that occur, which are not -1."""
-    by_overlap = [float(p[p > -1].mean()) if (p > -1).any() else 0.0 for p in precision]
+    by_overlap = [float(p[p > -1].mean()) if objects else math.nan for p in precision]
     return AveragePrecision(size, objects, by_overlap[0], by_overlap[5], float(np.mean(by_overlap)))
 
 
 def _nothing_found(
     reference: Any, sizes: Sequence[float], areas: Sequence[Sequence[float]]
 ) -> list[AveragePrecision]:
+    counts = [_count(reference, area) for area in areas]
     return [
-        AveragePrecision(size, _count(reference, area), 0.0, 0.0, 0.0)
-        for size, area in zip((None, *sizes), areas, strict=True)
+        AveragePrecision(size, count, *[0.0 if count else math.nan] * 3)
+        for size, count in zip((None, *sizes), counts, strict=True)
     ]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import keras
 from keras import ops
 
 from gdn_keras.detection.suppression import non_maximum_suppression
@@ -34,8 +35,8 @@ def decode_points(
        one that has most heat there and at the four points beside it.
     2. Position between points: vertex of the parabola through the log of the heat, along x and y.
        For the targets, which are Gaussian, it is exact.
-    3. Size between channels: the same over the log of scale. A maximum over position that is none
-       over scale is dropped.
+    3. Size between channels: the same over the log of scale. An object between two channels is a
+       maximum over position in both; suppression leaves one of them.
     4. Confidence is the heat at the vertex. Boxes are squares of the size found there. Where the
        network regresses boxes, they are the mean of those of the points around the vertex, each
        weighted by its heat, with some of the size found there: errors of many are smaller.
@@ -59,7 +60,7 @@ def decode_points(
     index, valid = _find_maxima(ops.max(logits, axis=-1), grids, _CANDIDATES * max_detections)
     heat, table = ops.sigmoid(logits), _Table.of(grids)
     label = _label(heat, index, table)
-    peak, is_maximum = _refine(logits, label, index, table, grids)
+    peak = _refine(logits, label, index, table, grids)
     if predictions.shape[-1] > num_classes:
         peak = _regressed(peak, heat, predictions[..., num_classes:], label, index, table)
     width, height = extent * peak.width, extent * peak.height
@@ -71,7 +72,7 @@ def decode_points(
         "confidence": ops.exp(ops.minimum(peak.score, 0.0)),
         "size": ops.maximum(peak.width, peak.height),
     }
-    valid = valid & is_maximum & (found["confidence"] >= confidence_threshold)
+    valid = valid & (found["confidence"] >= confidence_threshold)
     score = ops.where(valid, peak.score, -float("inf"))
     return _best(found, score, (iou_threshold, part_threshold), max_detections)
 
@@ -160,16 +161,15 @@ def _find_maxima(scores: Any, grids: Sequence[PointGrid], count: int) -> tuple[A
         is_maximum = plane >= ops.max_pool(plane, 3, 1, padding="same")
         maxima.append(ops.reshape(ops.where(is_maximum, plane, -float("inf")), (-1, points)))
         first = first + points
-    # There may be fewer points than are asked for.
-    padding = ops.full_like(scores[:, :1], -float("inf")) * ops.ones((1, count))
-    values, index = ops.top_k(ops.concatenate([*maxima, padding], axis=1), count)
-    return ops.cast(ops.minimum(index, first - 1), "int32"), values > -float("inf")
+    count = min(count, first) if isinstance(first, int) else ops.minimum(count, first)
+    values, index = ops.top_k(ops.concatenate(maxima, axis=1), count)
+    return ops.cast(index, "int32"), values > -float("inf")
 
 
 def _refine(
     logits: Any, label: Any, index: Any, table: _Table, grids: Sequence[PointGrid]
-) -> tuple[_Peak, Any]:
-    """The vertices about maxima over position, and whether they are maxima over scale too."""
+) -> _Peak:
+    """The vertices about maxima over position."""
 
     def log_heat(channel: Any, row: Any, column: Any) -> tuple[Any, Any]:
         """Log of the heat in cells, and whether there are any."""
@@ -191,14 +191,13 @@ def _refine(
     x = grid.step * (ops.cast(column, "float32") + dx - _middle(grid.columns))
     y = grid.step * (ops.cast(row, "float32") + dy - _middle(grid.rows))
     here = here + SHARPNESS * (dx**2 + dy**2)
-    size, is_maximum = grid.scale, ops.ones_like(here, dtype="bool")
+    size = grid.scale
     if table.channels > 1:
         finer, coarser = nearby(channel - 1), nearby(channel + 1)
-        is_maximum = _not_below(here, finer) & _not_below(here, coarser)
         spacing = channel_spacing([grid.scale for grid in grids])
         du = spacing * _vertex(finer, here, coarser, spacing)
         size, here = size * scale_factor(du), here + SHARPNESS * du**2
-    return _Peak(x, y, size, size, here), is_maximum
+    return _Peak(x, y, size, size, here)
 
 
 def _vertex(left: tuple[Any, Any], here: Any, right: tuple[Any, Any], spacing: float = 1.0) -> Any:
@@ -215,11 +214,6 @@ def _vertex(left: tuple[Any, Any], here: Any, right: tuple[Any, Any], spacing: f
     )
     curvature = ops.maximum(2 * here - low - high, 1e-6)
     return ops.clip((high - low) / (2 * curvature), -0.5, 0.5)
-
-
-def _not_below(here: Any, neighbour: tuple[Any, Any]) -> Any:
-    value, exists = neighbour
-    return ops.logical_or(ops.logical_not(exists), here >= value)
 
 
 def _regressed(peak: _Peak, heat: Any, boxes: Any, label: Any, index: Any, table: _Table) -> _Peak:
@@ -272,16 +266,32 @@ def _best(
     found: dict[str, Any], score: Any, thresholds: tuple[float, float], count: int
 ) -> dict[str, Any]:
     """Those of the highest, finite scores that do not overlap, padded to `count`."""
-    score, order = ops.top_k(score, score.shape[1])
+    score, order = _passed(score)
     found = {name: _at_points(values, order) for name, values in found.items()}
     kept = non_maximum_suppression(found["boxes"], score > -float("inf"), *thresholds)
-    score, order = ops.top_k(ops.where(kept, score, -float("inf")), count)
+    # There may be fewer of them than are asked for.
+    score = ops.where(kept, score, -float("inf"))
+    score = ops.pad(score, ((0, 0), (0, count)), constant_values=-float("inf"))
+    score, order = ops.top_k(score, count)
     is_found = score > -float("inf")
     best = {"num_detections": ops.sum(ops.cast(is_found, "int32"), axis=1)}
     for name, values in found.items():
         mask = is_found[..., None] if name == "boxes" else is_found
+        values = ops.pad(values, ((0, 0), (0, count), (0, 0))[: len(values.shape)])
         best[name] = ops.where(mask, _at_points(values, order), -1.0)
     return {**best, "labels": ops.cast(best["labels"], "int32")}
+
+
+def _passed(score: Any) -> tuple[Any, Any]:
+    """Scores from the highest on, and where they are, without what is finite in no image.
+
+    Suppression takes the square of their number. JAX needs to know it, and keeps them all.
+    """
+    score, order = ops.top_k(score, ops.shape(score)[1])
+    if keras.backend.backend() == "jax":
+        return score, order
+    most = ops.max(ops.sum(ops.cast(score > -float("inf"), "int32"), axis=1))
+    return score[:, :most], order[:, :most]
 
 
 def _cut_off(boxes: Any, shape: tuple[Any, Any]) -> Any:

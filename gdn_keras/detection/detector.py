@@ -1,7 +1,7 @@
 """A detector that is trained at one size and finds objects at others."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -9,10 +9,18 @@ import numpy as np
 from keras import ops
 
 from gdn_keras.checks import check_choice, check_images, check_integer, check_positive
-from gdn_keras.detection.checks import check_boxes
 from gdn_keras.detection.decoding import decode_points
 from gdn_keras.detection.grids import grid_points
-from gdn_keras.detection.losses import box_loss, heat_loss
+from gdn_keras.detection.images import as_batch, by_shape, check_kind, check_size
+from gdn_keras.detection.losses import box_loss, heat_loss, spread_over_replicas, sum_over_replicas
+from gdn_keras.detection.target_checks import (
+    TargetChecker,
+    check_batch,
+    check_shapes,
+    check_targets,
+    checked,
+    padded,
+)
 from gdn_keras.detection.targets import box_targets, channel_spacing, class_heat, object_heat
 from gdn_keras.scale_space import PointGrid
 
@@ -108,6 +116,7 @@ class Detector(keras.Model):
         self.num_classes = check_integer("num_classes", num_classes)
         self.extent = check_positive("extent", extent)
         self.preprocessor = preprocessor
+        self.takes_pixels = preprocessor is not None
         self.bounding_box_format = check_choice(
             "bounding_box_format", str(bounding_box_format).lower(), BOX_FORMATS
         )
@@ -123,15 +132,12 @@ class Detector(keras.Model):
                 f"`network` must give {num_classes} features at each point, one for each class, or "
                 f"four more for boxes. Received: network.output_shape={network.output_shape}"
             )
-        self._check_channels()
+        shape = [side or _ANY_SIDE for side in network.input_shape[1:3]]
+        self._scales = tuple(float(grid.scale) for grid in self._channels.point_grids(shape))
+        if len(self._scales) > 1:
+            # Now, not after a training: `predict` reads between the channels.
+            channel_spacing(self._scales)
         self.built = True
-
-    def _check_channels(self) -> None:
-        """Raise now, not after a training, where `predict` cannot read between the channels."""
-        shape = [side or _ANY_SIDE for side in self.network.input_shape[1:3]]
-        scales = [float(grid.scale) for grid in self._channels.point_grids(shape)]
-        if len(scales) > 1:
-            channel_spacing(scales)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         channels = self.network.input_shape[-1]
@@ -153,35 +159,118 @@ class Detector(keras.Model):
         grids = self._channels.point_grids(shape)
         return tuple(grid._replace(**_counts(grid)) for grid in grids), shape
 
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        loss_weights: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """As for any Keras model, without a loss, which a detector has, and without metrics."""
+        refused = {
+            "loss": loss,
+            "loss_weights": loss_weights,
+            "metrics": metrics,
+            "weighted_metrics": weighted_metrics,
+        }
+        for name, value in refused.items():
+            if value is not None:
+                raise ValueError(
+                    f"`{name}` must be left out, since a detector has its own loss; "
+                    f"`evaluate_detector` measures its precision. Received: {name}={value!r}"
+                )
+        super().compile(optimizer, **kwargs)
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compiles a detector from a file, with the state of its optimizer."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
     def fit(
-        self, x: Any = None, y: Any = None, *, callbacks: Any = None, **kwargs: Any
+        self,
+        x: Any = None,
+        y: Any = None,
+        *,
+        callbacks: Any = None,
+        validation_data: Any = None,
+        **kwargs: Any,
     ) -> keras.callbacks.History:
-        """As for any Keras model; boxes and labels that are arrays are checked first.
+        """As for any Keras model; boxes and labels are checked.
 
-        Those of a pipeline are not: a label that is no class makes the loss NaN, which stops the
-        training.
+        Those of arrays are checked first, those of pipelines as they come. Boxes of a size that no
+        scale channel answers for would be trained as background: it is an error if most are such,
+        and a warning if some are.
         """
-        x = check_images(x, self.network.input_shape[-1], self.preprocessor is not None)
-        if isinstance(x, np.ndarray):
-            shape = x.shape[1:3]
-            boxes, labels = (ops.convert_to_numpy(v) for v in self._boxes_and_labels(y, shape))
-            check_boxes(boxes[labels >= 0], labels[labels >= 0], shape, self.num_classes)
-        check = _FiniteLoss(self.num_classes)
+        checkers = [self._checker()]
+        x = self._checked(x, y, checkers[0])
+        if validation_data is not None:
+            checkers.append(self._checker())
+            images, truth, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
+            images = self._checked(images, truth, checkers[1])
+            is_pair = isinstance(validation_data, list | tuple)
+            pack = keras.utils.pack_x_y_sample_weight
+            validation_data = pack(images, truth, weights) if is_pair else images
+        conclusion = _Conclusion(checkers)
         if isinstance(callbacks, keras.callbacks.CallbackList):
-            callbacks.append(check)
+            callbacks.callbacks.append(conclusion)
         else:
-            callbacks = [*_as_list(callbacks), check]
-        return super().fit(x, y, callbacks=callbacks, **kwargs)
+            callbacks = [*_as_list(callbacks), conclusion]
+        options = {"callbacks": callbacks, "validation_data": validation_data, **kwargs}
+        return _in_own_words(lambda: super(Detector, self).fit(x, y, **options), checkers)
 
-    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """As for any Keras model, with at least one image."""
-        x = check_images(x, self.network.input_shape[-1], self.preprocessor is not None)
-        return super().evaluate(x, *args, **kwargs)
+    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """As for any Keras model; boxes and labels are checked as in `fit`."""
+        # Keras validates with the callbacks of a training, on what `fit` has checked.
+        if isinstance(kwargs.get("callbacks"), keras.callbacks.CallbackList):
+            return super().evaluate(x, y, *args, **kwargs)
+        checker = self._checker()
+        x = self._checked(x, y, checker)
+        run = super().evaluate
+        result = _in_own_words(lambda: run(x, y, *args, **kwargs), [checker])
+        checker.conclude()
+        return result
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
-        """As for any Keras model, with at least one image."""
-        x = check_images(x, self.network.input_shape[-1], self.preprocessor is not None)
-        return super().predict(x, *args, **kwargs)
+        """As for any Keras model, with at least one image; a list may hold images of any sizes.
+
+        Results are in the order of the list, boxes in the pixels of each image.
+        """
+        if not isinstance(x, list | tuple):
+            return super().predict(self._images(x), *args, **kwargs)
+        groups = by_shape(x)
+        parts = [
+            super(Detector, self).predict(self._images(images), *args, **kwargs)
+            for images in groups.values()
+        ]
+        order = np.argsort([k for places in groups for k in places])
+        return {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
+
+    def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """As for any Keras model; boxes and labels are checked."""
+        x = self._images(as_batch(x))
+        check_batch(x, y, self._checker())
+        return super().train_on_batch(x, y, *args, **kwargs)
+
+    def test_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """As for any Keras model; boxes and labels are checked."""
+        x = self._images(as_batch(x))
+        check_batch(x, y, self._checker())
+        return super().test_on_batch(x, y, *args, **kwargs)
+
+    def _images(self, x: Any) -> Any:
+        """What a user gives as images, checked."""
+        return check_size(
+            check_images(check_kind(x), self.network.input_shape[-1], self.takes_pixels)
+        )
+
+    def _checker(self) -> TargetChecker:
+        return TargetChecker(self.bounding_box_format, self.num_classes, self.extent, self._scales)
+
+    def _checked(self, x: Any, y: Any, checker: TargetChecker) -> Any:
+        """Images or a pipeline of them, with their boxes and labels checked."""
+        return checked(self._images(as_batch(x)), y, checker)
 
     def compute_loss(
         self,
@@ -207,33 +296,32 @@ class Detector(keras.Model):
         heat = object_heat(points, boxes, labels, self.extent, any_size=len(grids) == 1)
         y_pred = ops.cast(y_pred, "float32")
         targets = class_heat(heat, labels, self.num_classes)
+        nearest = ops.max(heat, axis=-1)
         objects = ops.sum(ops.cast(labels >= 0, "float32"))
-        loss = heat_loss(targets, y_pred[..., : self.num_classes]) / ops.maximum(objects, 1.0)
+        counts = sum_over_replicas(ops.stack([objects, ops.sum(nearest)]))
+        objects, total_heat = ops.unstack(ops.maximum(counts, 1.0))
+        loss = heat_loss(targets, y_pred[..., : self.num_classes]) / objects
         if self.features > self.num_classes:
             seen = box_targets(points, heat, boxes, self.extent)
-            errors = box_loss(seen, y_pred[..., self.num_classes :], ops.max(heat, axis=-1))
-            loss += _BOX_WEIGHT * errors
-        # A label that is no class has no heat, and would be trained as background in silence.
-        return ops.where(ops.max(labels) < self.num_classes, loss, float("nan"))
+            errors = box_loss(seen, y_pred[..., self.num_classes :], nearest)
+            loss += _BOX_WEIGHT * errors / total_heat
+        if self.losses:
+            # Those of regularizers and of `add_loss`, by Keras.
+            loss += super().compute_loss(x, y, y_pred)
+        return spread_over_replicas(loss)
 
     def _boxes_and_labels(self, y: Any, shape: tuple[Any, Any]) -> tuple[Any, Any]:
         """Padded boxes (x1, y1, x2, y2) and labels, with at least one entry of padding."""
-        if not isinstance(y, dict) or not {"boxes", "labels"} <= y.keys():
-            raise ValueError(
-                'Targets must be a dictionary with "boxes" and "labels". '
-                f"Received: {list(y) if isinstance(y, dict) else type(y).__name__}"
-            )
-        boxes, labels = _padded(y["boxes"], 0), _padded(y["labels"], -1)
-        is_right = len(boxes.shape) == 3 and boxes.shape[-1] == 4 and len(labels.shape) == 2
-        pairs = zip(boxes.shape[:2], labels.shape, strict=False)
-        # In graphs, a size may be unknown.
-        if not is_right or any(a != b for a, b in pairs if None not in (a, b)):
-            raise ValueError(
-                "Boxes must have shape [batch, objects, 4], and labels [batch, objects]. "
-                f"Received: shapes {tuple(boxes.shape)} and {tuple(labels.shape)}"
-            )
+        check_targets(y)
+        boxes, labels = (
+            ops.convert_to_tensor(padded(y[name], default))
+            for name, default in (("boxes", 0), ("labels", -1))
+        )
+        check_shapes(boxes, labels)
         boxes = _converted(boxes, self.bounding_box_format, "xyxy", shape)
         boxes, labels = ops.cast(boxes, "float32"), ops.cast(labels, "int32")
+        # Nothing is known of the boxes of padding, not even that they are numbers.
+        boxes = ops.where(labels[..., None] >= 0, boxes, 0.0)
         # A batch without any object would leave nothing to take the maximum of.
         boxes = ops.pad(boxes, ((0, 0), (0, 1), (0, 0)))
         return boxes, ops.pad(labels, ((0, 0), (0, 1)), constant_values=-1)
@@ -305,20 +393,27 @@ class Detector(keras.Model):
         return cls(**{**config, **parts})
 
 
-class _FiniteLoss(keras.callbacks.Callback):
-    """Raises where the loss is not a number, after which every weight is lost."""
+class _Conclusion(keras.callbacks.Callback):
+    """Says after the first epoch what the checkers of pipelines have counted."""
 
-    def __init__(self, num_classes: int):
+    def __init__(self, checkers: Sequence[TargetChecker]):
         super().__init__()
-        self.num_classes = num_classes
+        self.checkers = checkers
 
-    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        if math.isnan((logs or {}).get("loss", 0.0)):
-            raise ValueError(
-                f"The loss is not a number after batch {batch + 1}: a label must be below "
-                f"num_classes={self.num_classes}, boxes and images finite, and the learning rate "
-                "lower if they are. Received: loss=nan"
-            )
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        for checker in self.checkers:
+            checker.conclude()
+
+
+def _in_own_words(run: Callable[[], Any], checkers: Sequence[TargetChecker]) -> Any:
+    """What `run` gives; an error of a checker in its own words, not in those of a pipeline."""
+    try:
+        return run()
+    except Exception:
+        for checker in checkers:
+            if checker.error is not None:
+                raise checker.error from None
+        raise
 
 
 def _as_list(callbacks: Any) -> list[keras.callbacks.Callback]:
@@ -360,13 +455,6 @@ def _check_names(names: Sequence[str] | None, num_classes: int) -> list[str]:
             f"Received: class_names={names!r}"
         )
     return names
-
-
-def _padded(values: Any, default: float) -> Any:
-    """A dense tensor of what may be ragged."""
-    if hasattr(values, "to_tensor"):
-        return values.to_tensor(default)
-    return ops.convert_to_tensor(values)
 
 
 def _converted(boxes: Any, source: str, target: str, shape: tuple[Any, Any]) -> Any:

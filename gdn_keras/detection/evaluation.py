@@ -13,6 +13,9 @@ from gdn_keras.detection.detector import Detector
 _CONFIDENCE = 0.05
 _BATCH = 2
 
+# A quarter of an octave apart, so that half of them lie between channels a factor of sqrt(2) apart.
+TEST_SIZES = tuple(2.0 ** (k / 4) for k in range(-4, 13))
+
 
 class SizePrecision(NamedTuple):
     """What a detector makes of objects of one size.
@@ -20,7 +23,7 @@ class SizePrecision(NamedTuple):
     Attributes:
         size: The size; `None` for all sizes together.
         objects: How many there are.
-        ap50, ap75, ap: Average precision, see `AveragePrecision`.
+        ap50, ap75, ap: Average precision, see `AveragePrecision`; NaN without objects.
         size_error: Median of |size found / size - 1|; `None` if nothing was found.
         centre_error: Median distance between centres, in sides of the box.
     """
@@ -43,7 +46,7 @@ class Matches(NamedTuple):
 
 
 def evaluate_detector(
-    detector: Detector, scenes: SceneSet, sizes: Sequence[float]
+    detector: Detector, scenes: SceneSet, sizes: Sequence[float] = TEST_SIZES
 ) -> tuple[list[SizePrecision], float | None]:
     """Average precision and errors of localisation, for all sizes together and for each.
 

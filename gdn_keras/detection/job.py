@@ -12,7 +12,7 @@ import keras
 from gdn_keras.detection.average_precision import import_pycocotools
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import import_drawing
-from gdn_keras.detection.evaluation import evaluate_detector
+from gdn_keras.detection.evaluation import SizePrecision, evaluate_detector
 from gdn_keras.detection.export import export_detector
 from gdn_keras.detection.report import summary, write_detection_report
 from gdn_keras.detection.settings import DetectorSettings
@@ -95,11 +95,19 @@ def _evaluate(
         "parameters": sum(math.prod(w.shape) for w in detector.trainable_weights),
         "seconds_per_scene": seconds / len(scenes.images),
         "slope": slope,
-        "all": everything._asdict(),
-        "sizes": [result._asdict() for result in sizes],
+        "all": _as_json(everything),
+        "sizes": [_as_json(result) for result in sizes],
     }
-    write_text(folder / AVERAGE_PRECISION, json.dumps(results, indent=1) + "\n")
+    write_text(folder / AVERAGE_PRECISION, json.dumps(results, indent=1, allow_nan=False) + "\n")
     return results
+
+
+def _as_json(result: SizePrecision) -> dict[str, Any]:
+    """JSON has no NaN, which precision without objects is."""
+    return {
+        name: None if isinstance(value, float) and math.isnan(value) else value
+        for name, value in result._asdict().items()
+    }
 
 
 def _read(file: Path) -> dict[str, Any] | None:

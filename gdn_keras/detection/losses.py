@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import keras
 from keras import ops
 
 
@@ -27,9 +28,9 @@ def _entropy(p: Any) -> Any:
 
 
 def box_loss(targets: Any, predictions: Any, heat: Any) -> Any:
-    """Mean absolute error of boxes, each point weighted by its heat.
+    """Absolute error of boxes, each point weighted by its heat, summed.
 
-    A mean, so that boxes weigh as much beside the heat however many points and channels there are.
+    Over the sum of the heat, boxes weigh as much however many points and channels there are.
 
     Args:
         targets: `[batch, points, 4]`, from `box_targets`.
@@ -37,4 +38,44 @@ def box_loss(targets: Any, predictions: Any, heat: Any) -> Any:
         heat: `[batch, points]`, of the object whose box it is.
     """
     errors = ops.mean(ops.abs(targets - predictions), axis=-1)
-    return ops.sum(heat * errors) / ops.maximum(ops.sum(heat), 1.0)
+    return ops.sum(heat * errors)
+
+
+def sum_over_replicas(values: Any) -> Any:
+    """The sum over the replicas of `tf.distribute`, without a gradient.
+
+    Other backends need nothing of the kind: JAX's arrays are global.
+    """
+    replica = _replica()
+    values = ops.stop_gradient(values)
+    if replica is None:
+        return values
+    import tensorflow as tf
+
+    return replica.all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+
+def spread_over_replicas(loss: Any) -> Any:
+    """A replica's part of a loss, with its own gradient and an equal share of the whole as value.
+
+    Keras adds up the gradients of the replicas, and logs the mean of their values, weighted by
+    their images, times the number of replicas.
+
+    Args:
+        loss: Whose sum over the replicas is that of the batch.
+    """
+    replica = _replica()
+    if replica is None:
+        return loss
+    share = sum_over_replicas(loss) / replica.num_replicas_in_sync
+    return share + (loss - ops.stop_gradient(loss))
+
+
+def _replica() -> Any:
+    """The context of one of several replicas, or `None`."""
+    if keras.backend.backend() != "tensorflow":
+        return None
+    import tensorflow as tf
+
+    replica = tf.distribute.get_replica_context()
+    return None if replica is None or replica.num_replicas_in_sync == 1 else replica

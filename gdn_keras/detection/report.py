@@ -1,7 +1,10 @@
 """Pictures and one page about a trained detector."""
 
+import math
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from gdn_keras.atomic_files import replacing
 from gdn_keras.datasets.scenes import SceneSet
@@ -17,12 +20,15 @@ _CAPTIONS = {
     DETECTIONS: "Test scenes with the boxes that were found in them.",
 }
 _CURVES = {"ap50": "IoU 0.5", "ap75": "IoU 0.75", "ap": "COCO, 0.5 to 0.95"}
+_MOST_TICKS = 9
 
 
 def summary(results: dict[str, Any], low: float = 2**-0.5, high: float = 4.0) -> str:
     """One sentence: the lowest average precision between two sizes."""
     rows = [row for row in results["sizes"] if low - 1e-6 <= row["size"] <= high + 1e-6]
-    rows = rows or results["sizes"]
+    rows = [row for row in rows or results["sizes"] if row["objects"]]
+    if not rows:
+        return "There was no object in the test."
     trained = ", ".join(f"{size:g}" for size in results["settings"]["train_sizes"])
     return (
         f"Trained on size {trained} only: average precision at least "
@@ -62,11 +68,13 @@ def draw_precision(results: dict[str, Any], path: Path) -> None:
     axis = figure.subplots()
     sizes = [row["size"] for row in results["sizes"]]
     for name, label in _CURVES.items():
-        axis.plot(sizes, [row[name] for row in results["sizes"]], "o-", markersize=4, label=label)
+        values = np.array([row[name] for row in results["sizes"]], "float64")
+        axis.plot(sizes, values, "o-", markersize=4, label=label)
     for size in results["settings"]["train_sizes"]:
         axis.axvline(size, color="0.5", linestyle="--", linewidth=1)
     axis.set_xscale("log", base=2)
-    axis.set_xticks(sizes, [f"{size:.3g}" for size in sizes])
+    ticks = sizes[:: math.ceil(len(sizes) / _MOST_TICKS)]
+    axis.set_xticks(ticks, [f"{size:.3g}" for size in ticks])
     axis.minorticks_off()
     axis.set(xlabel="size", ylabel="average precision", ylim=(0, 1.02))
     axis.legend(frameon=False)
@@ -95,7 +103,7 @@ def _table(results: dict[str, Any]) -> str:
     for row in [*results["sizes"], results["all"]]:
         name = "all" if row["size"] is None else f"{row['size']:.3g}"
         errors = (_percent(row[k]) for k in ("size_error", "centre_error"))
-        values = (f"{row[k]:.3f}" for k in _CURVES)
+        values = ("" if row[k] is None else f"{row[k]:.3f}" for k in _CURVES)
         lines.append(f"| {name} | {row['objects']} | {' | '.join((*values, *errors))} |")
     note = (
         "\nErrors are medians over the digits that were found, of the centre in sides of the box."

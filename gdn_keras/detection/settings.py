@@ -14,6 +14,7 @@ from gdn_keras.checks import (
 )
 from gdn_keras.datasets import Digits, load_embedded_digits, load_mnist_directory
 from gdn_keras.datasets.scenes import BACKGROUNDS, Scenes, SceneSet, digit_scenes, scene_set
+from gdn_keras.detection.evaluation import TEST_SIZES
 from gdn_keras.detection.targets import channel_spacing
 
 _TEST_SEED = 1_000_003  # test scenes are the same for all seeds of the training
@@ -68,7 +69,7 @@ class DetectorSettings:
     learning_rate: float = 0.01
     final_learning_rate: float = 5e-5
     seed: int = 0
-    test_sizes: tuple[float, ...] = _powers(-2, 6, per_octave=2)
+    test_sizes: tuple[float, ...] = TEST_SIZES
     test_shape: tuple[int, int] = (480, 640)
     test_count: tuple[int, int] = (14, 20)
     test_scenes: int = 120

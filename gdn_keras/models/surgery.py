@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from gdn_keras.checks import check_choice, check_input_shape, check_scales
-from gdn_keras.layers import ScaleChannels, ScalePooling
+from gdn_keras.layers import GaussianDerivative, ScaleChannels, ScalePooling
 from gdn_keras.models.classifier import Classifier
 from gdn_keras.models.gaussian_derivative_network import OUTPUTS, READ_OUTS
 from gdn_keras.models.image_model import ImageModel
@@ -95,6 +95,11 @@ def retarget(
         changes["surround"] = surround
     if output is not None:
         check_choice("output", output, OUTPUTS)
+        if output != "points" and _has_boxes(channels.network):
+            raise ValueError(
+                "`output` must be 'points' for a network with boxes, which are no class scores. "
+                f"Received: output={output!r}"
+            )
         changes["maps"] = "points" if output == "points" else "pixels"
         if output == "points":
             changes["pooling"] = None
@@ -124,6 +129,15 @@ def retarget(
 
 def _copy(layer: keras.Layer | None) -> Any:
     return None if layer is None else type(layer).from_config(layer.get_config())
+
+
+def _has_boxes(network: keras.Model) -> bool:
+    """Whether four numbers for boxes stand after the scores, as `boxes=True` puts them."""
+    last = network.layers[-1]
+    if not isinstance(last, keras.layers.Concatenate):
+        return False
+    fours = [x for x in network.layers if isinstance(x, GaussianDerivative) and x.filters == 4]
+    return any(layer.output is last.input[-1] for layer in fours)
 
 
 def _read_as(network: keras.Model, output: str) -> keras.Model:

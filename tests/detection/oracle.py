@@ -137,8 +137,6 @@ def decode(logits, grids, shape, extent, threshold, iou_threshold, count, boxes=
         y = grid.step * (row + dy - (grid.rows - 1) / 2)
         here += 2 * (dx**2 + dy**2)
         finer, coarser = (space.nearby(c + k, x, y, label) for k in (-1, 1))
-        if any(value is not None and value > here for value in (finer, coarser)):
-            continue
         du = vertex(finer, here, coarser)
         size = grid.scale * ratio**du
         score = here + 2 * du**2
