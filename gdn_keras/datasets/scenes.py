@@ -74,8 +74,8 @@ class SceneSet(NamedTuple):
 
     @property
     def bounding_boxes(self) -> dict[str, np.ndarray]:
-        """Boxes and labels as Keras has them."""
-        return {"boxes": self.boxes, "labels": self.labels}
+        """Boxes and labels as Keras has them, and sizes."""
+        return {"boxes": self.boxes, "labels": self.labels, "sizes": self.sizes}
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,11 +42,11 @@ def average_precision(
 
     Args:
         truth: "boxes" `[images, n, 4]` (x1, y1, x2, y2) and "labels" `[images, n]`, padded by
-            labels of -1.
+            labels of -1; "sizes" `[images, n]` where the longer sides of boxes are not to tell.
         found: From a detector's `predict`: "boxes", "labels" and "confidence", padded likewise.
         sizes: Sizes of objects, in increasing order, each taken to reach halfway (in the log) to
             the next.
-        extent: Side of an object of size 1.
+        extent: Longer side of an object of size 1.
 
     Returns:
         One entry for all sizes, then one for each size.
@@ -65,12 +65,15 @@ def average_precision(
     areas = [[(extent * low) ** 2, min((extent * high) ** 2, 1e10)] for low, high in ranges]
     with contextlib.redirect_stdout(io.StringIO()):  # pycocotools reports by printing
         reference = COCO()
-        reference.dataset = _reference(truth)
+        reference.dataset = _reference(truth, extent)
         reference.createIndex()
         rows = _rows(found)
         if not rows:
             return _nothing_found(reference, sizes, areas)
-        evaluation = COCOeval(reference, reference.loadRes(rows), "bbox")
+        results = reference.loadRes(rows)
+        for row in results.anns.values():  # which hold width times height
+            row["area"] = max(row["bbox"][2:]) ** 2
+        evaluation = COCOeval(reference, results, "bbox")
         evaluation.params.areaRng = areas
         evaluation.params.areaRngLbl = [str(k) for k in range(len(areas))]
         evaluation.params.maxDets = [np.asarray(found["boxes"]).shape[1]]
@@ -107,11 +110,15 @@ def _ranges(sizes: Sequence[float]) -> list[tuple[float, float]]:
     return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
 
 
-def _reference(truth: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    labels = np.asarray(truth["labels"])
+def _reference(truth: Mapping[str, np.ndarray], extent: float) -> dict[str, Any]:
+    """The dataset of a `COCO` object, with squares of the longer sides as areas."""
+    labels, boxes = np.asarray(truth["labels"]), np.asarray(truth["boxes"], "float64")
+    sides = (boxes[..., 2:] - boxes[..., :2]).max(axis=-1, initial=0)
+    if "sizes" in truth:
+        sides = extent * np.asarray(truth["sizes"], "float64")
     rows = [
-        {**_annotation(image, box, label), "area": _area(box), "iscrowd": 0}
-        for image, label, box in _occupied(truth)
+        {**_annotation(image, box, label), "area": side**2, "iscrowd": 0}
+        for (image, label, box), side in zip(_occupied(truth), sides[labels >= 0], strict=True)
     ]
     return {
         "info": {},
@@ -139,10 +146,6 @@ def _occupied(values: Mapping[str, np.ndarray]) -> list[tuple[int, int, np.ndarr
 def _annotation(image: int, box: np.ndarray, label: int) -> dict[str, Any]:
     x1, y1, x2, y2 = box.tolist()
     return {"image_id": image, "category_id": label, "bbox": [x1, y1, x2 - x1, y2 - y1]}
-
-
-def _area(box: np.ndarray) -> float:
-    return float((box[2] - box[0]) * (box[3] - box[1]))
 
 
 def _count(reference: Any, area: Sequence[float]) -> int:
