@@ -66,6 +66,7 @@ class GaussianSmoothing(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Any, scale: float = 1.0) -> Any:
+        check_image_shape(self, inputs.shape)
         inputs = ops.cast(inputs, self.compute_dtype)  # Keras leaves integers as they are
         sigma = self.sigma * check_positive("scale", scale)
         shape = inputs.shape[1:3]
