@@ -73,8 +73,7 @@ class GaussianSmoothing(keras.layers.Layer):
         if fits_matrices(shape, sigma, self.truncation):
             matrices = same_grid_matrices(tuple(shape), sigma, 0, self.boundary, self.truncation)
             return swap_axes(sample_transposed(inputs, *matrices))
-        smoothed = smooth_depthwise(inputs, sigma, 0, self.boundary, self.truncation)
-        return ops.reshape(smoothed, ops.shape(inputs))
+        return smooth_depthwise(inputs, sigma, 0, self.boundary, self.truncation)
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         return tuple(input_shape)
