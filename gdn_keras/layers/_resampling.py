@@ -100,14 +100,15 @@ def smooth_depthwise(x: Any, sigma: float, margin: int, boundary: str, truncatio
     Returns the smoothed image with `margin` more pixels on each side, as the stencils need them.
     """
     kernel = gaussian_kernel(sigma, truncation)
-    channels = x.shape[-1]
+    batch, height, width, channels = ops.shape(x)
     taps = np.broadcast_to(kernel[:, None], (len(kernel), channels))
     for axis in (1, 2):
         x = extend(x, axis, margin + len(kernel) // 2, boundary)
         shape = (-1, 1, channels, 1) if axis == 1 else (1, -1, channels, 1)
         weights = ops.convert_to_tensor(taps.reshape(shape), dtype=x.dtype)
         x = ops.depthwise_conv(x, weights, padding="valid", data_format="channels_last")
-    return x
+    # TensorFlow gives the shape before the convolution where there are no images.
+    return ops.reshape(x, (batch, height + 2 * margin, width + 2 * margin, channels))
 
 
 def extend(x: Any, axis: int, margin: int, boundary: str) -> Any:
@@ -200,7 +201,10 @@ def _fast_convolution(size: int, dtype: str) -> Callable[[Any, Any], Any]:
             )
             return dx, dkernel
 
-        return tf.nn.conv2d(x, kernel, strides=1, padding="VALID"), grad
+        y = tf.nn.conv2d(x, kernel, strides=1, padding="VALID")
+        # TensorFlow gives the shape of `x` where there are no images.
+        shape = tf.shape(x) - (0, size - 1, size - 1, 0)
+        return tf.reshape(y, (*tf.unstack(shape[:3]), tf.shape(kernel)[3])), grad
 
     images = tf.TensorSpec((None, None, None, None), dtype)
     kernels = tf.TensorSpec((size, size, None, None), dtype)

@@ -35,11 +35,13 @@ class CentralPixel(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Any) -> Any:
+        check_image_shape(self, inputs.shape)
         inputs = ops.cast(inputs, self.compute_dtype)  # Keras leaves integers as they are
         for _ in range(2):
             size = inputs.shape[1] or ops.shape(inputs)[1]
             # Both indices are the central one where the length is odd.
-            inputs = (inputs[:, (size - 1) // 2] + inputs[:, size // 2]) / 2
+            # Halved before they are added, which half precision can hold.
+            inputs = inputs[:, (size - 1) // 2] / 2 + inputs[:, size // 2] / 2
         return inputs
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:

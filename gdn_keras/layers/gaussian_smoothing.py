@@ -66,14 +66,14 @@ class GaussianSmoothing(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Any, scale: float = 1.0) -> Any:
+        check_image_shape(self, inputs.shape)
         inputs = ops.cast(inputs, self.compute_dtype)  # Keras leaves integers as they are
         sigma = self.sigma * check_positive("scale", scale)
         shape = inputs.shape[1:3]
         if fits_matrices(shape, sigma, self.truncation):
             matrices = same_grid_matrices(tuple(shape), sigma, 0, self.boundary, self.truncation)
             return swap_axes(sample_transposed(inputs, *matrices))
-        smoothed = smooth_depthwise(inputs, sigma, 0, self.boundary, self.truncation)
-        return ops.reshape(smoothed, ops.shape(inputs))
+        return smooth_depthwise(inputs, sigma, 0, self.boundary, self.truncation)
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         return tuple(input_shape)

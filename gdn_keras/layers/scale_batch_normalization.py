@@ -76,6 +76,12 @@ class ScaleBatchNormalization(keras.layers.BatchNormalization):
         self, inputs: Any, training: bool | None = None, weights: Sequence[Any] | None = None
     ) -> Any:
         nested = isinstance(inputs, (list, tuple))
+        channels = self.moving_mean.shape[0]
+        if any(x.shape[-1] != channels for x in (inputs if nested else [inputs])):
+            raise ValueError(
+                f"`{self.name}` was built for {channels} feature channels. Received: inputs of "
+                f"shape {keras.tree.map_structure(lambda x: tuple(x.shape), inputs)}"
+            )
         # Half precision is too coarse for statistics, and for an offset that cancels.
         dtype = "float64" if self.compute_dtype == "float64" else "float32"
         tensors = [ops.cast(x, dtype) for x in (inputs if nested else [inputs])]

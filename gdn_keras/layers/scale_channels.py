@@ -224,10 +224,7 @@ class ScaleChannels(keras.layers.Layer):
 
     def channels(self, inputs: Any, training: bool | None = None) -> Any:
         """The stack of scale channels, [batch, scale channels, ...], before pooling."""
-        if not self.built:
-            self.build(inputs.shape)
-        check_image_shape(self, inputs.shape, minimum=3, channels=self._features)
-        inputs = ops.cast(inputs, self.compute_dtype)
+        inputs = self._prepared(inputs)
         program, geometry = self._read()
         groups = self._planned(inputs, geometry)
         outputs = program.run(groups, inputs, training)
@@ -244,7 +241,7 @@ class ScaleChannels(keras.layers.Layer):
             For each layer, [batch, scale channels, features], as the next one takes it: after
             normalisation and activation.
         """
-        inputs = ops.cast(inputs, self.compute_dtype)
+        inputs = self._prepared(inputs)
         program, geometry = self._read()
         found = []
         for tensor in _ends(program, geometry):
@@ -252,6 +249,12 @@ class ScaleChannels(keras.layers.Layer):
             planned = self._planned(inputs, dataclasses.replace(geometry, nodes=part.nodes))
             found.append(stacked_vectors(part.run(planned, inputs, False)))
         return found
+
+    def _prepared(self, inputs: Any) -> Any:
+        if not self.built:
+            self.build(inputs.shape)
+        check_image_shape(self, inputs.shape, minimum=3, channels=self._features)
+        return ops.cast(inputs, self.compute_dtype)
 
     def _planned(self, inputs: Any, geometry: Geometry) -> tuple[Group, ...]:
         shape = tuple(inputs.shape[1:3])

@@ -54,7 +54,7 @@ class ScalePooling(keras.layers.Layer):
             self._random = keras.random.SeedGenerator(seed)
 
     def build(self, input_shape: Sequence[int | None]) -> None:
-        if len(input_shape) < 3 or input_shape[1] is None:
+        if len(input_shape) < 3 or not input_shape[1]:
             raise ValueError(
                 f"`{self.name}` expects [batch, scale channels, ...] with a known number of scale "
                 f"channels. Received: input_shape={tuple(input_shape)}"
@@ -62,12 +62,14 @@ class ScalePooling(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
+        inputs = ops.cast(inputs, self.compute_dtype)  # Keras leaves integers as they are
         kept = self._kept(inputs) if training and self.dropout else None
         if self.pooling == "average":
             if kept is None:
                 return ops.mean(inputs, axis=1)
-            total = ops.sum(ops.where(kept, inputs, 0), axis=1)
-            return total / ops.sum(ops.cast(kept, inputs.dtype), axis=1)
+            share = 1 / ops.sum(ops.cast(kept, inputs.dtype), axis=1, keepdims=True)
+            # Shares before the sum, which half precision could not hold.
+            return ops.sum(ops.where(kept, inputs * share, 0), axis=1)
         if kept is not None:
             inputs = ops.where(kept, inputs, ops.cast(-math.inf, inputs.dtype))
         if self.pooling == "max":
