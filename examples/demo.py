@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 FRAME = (420, 560)
 EXAMPLE = {"sizes": (1, 1.5, 2.25, 3.5, 5.5), "shape": FRAME, "count": (8, 8)}
 DATA_URL = "data:image/png;base64,"
+MAX_BYTES = 50_000_000  # of a data URL, which is a third longer than its picture
+UNREADABLE = "This picture cannot be read, or has more than 50 megapixels or 37 megabytes."
 
 TITLE = """# Trained at one size, finds digits of any size
 Draw digits, or drop a picture. The detector saw digits of size 1 only, 20 pixels high. **Move the
@@ -92,13 +94,15 @@ def answer(detector: "Detector", drawing: str | None, factor: float, confidence:
     from gdn_keras import detection
     from gdn_keras.serving import read_picture
 
+    if not drawing:
+        return Answer(None, None, "", "Draw a digit.")
+    if len(drawing) > MAX_BYTES:
+        return Answer(None, None, "", UNREADABLE)
     try:
-        content = base64.b64decode((drawing or "").partition(",")[2])
-        pixels = read_picture(io.BytesIO(content), channels=1, backdrop=0)
+        content = base64.b64decode(drawing.partition(",")[2])
+        pixels = read_picture(io.BytesIO(content), channels=1)
     except (ValueError, OSError):
-        return Answer(
-            None, None, "", "This picture cannot be read." if drawing else "Draw a digit."
-        )
+        return Answer(None, None, "", UNREADABLE)
     pixels, inverted = detection.light_on_dark(pixels)
     images = detection.place_in_frame(pixels, FRAME, factor)[None]
     features = detector(images, training=False)

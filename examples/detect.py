@@ -5,10 +5,13 @@
     file         label  confidence        x1      y1      x2      y2    size
     picture.png      7       98.1%      12.0    40.5    40.3    68.8    1.41
 
-The model is a .keras file or the folder of a SavedModel that examples/train_detector.py wrote. The
-files are PNG or JPEG of any size, grey or colour, light on dark or dark on light. Boxes are in
-pixels of the file; size 1 is a digit of MNIST, 20 pixels high. Beside each file, NAME_boxes.png
-shows it with boxes; `--output FOLDER` puts it elsewhere. With `--json`, one line a file instead:
+The model is a .keras file or the folder of a SavedModel that examples/train_detector.py wrote. One
+from elsewhere will do too: nothing in it is run but a network. The files are in any format that
+Pillow reads, of any size, grey or colour, light on dark or dark on light. Boxes are in pixels of
+the file; size 1 is a digit of MNIST, 20 pixels high. Beside each file, NAME_boxes.png shows it with
+boxes; `--output FOLDER` puts it elsewhere. Where there is such a file, it is left alone and the new
+one is NAME_boxes_2.png; the last lines say where pictures are. With `--json`, one line a file
+instead, and no pictures:
 
     {"file": "picture.png", "detections": [{"label": "7", "confidence": 0.9812, "box": [...], ...}]}
 
@@ -17,11 +20,16 @@ takes about ten seconds, most of them for TensorFlow to start.
 """
 
 import argparse
+import itertools
 import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -32,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     flags.add_argument("model", type=Path, help=".keras file or folder of a SavedModel")
-    flags.add_argument("images", type=Path, nargs="+", help="PNG or JPEG files")
+    flags.add_argument("images", type=Path, nargs="+", help="image files")
     flags.add_argument("--json", action="store_true", help="one line of JSON a file, no pictures")
     flags.add_argument("--output", type=Path, metavar="FOLDER", help="for pictures with boxes")
     return flags
@@ -43,6 +51,22 @@ def row(file: str, width: int, detection: dict) -> str:
     box = "  ".join(f"{value:6.1f}" for value in detection["box"])
     label, confidence, size = (detection[name] for name in ("label", "confidence", "size"))
     return f"{file:{width}}  {label:>5}  {confidence:10.1%}    {box}  {size:6.2f}"
+
+
+def save_new(picture: "Image", folder: Path, stem: str) -> Path:
+    """Writes a picture under a name that no file has."""
+    from gdn_keras.atomic_files import replacing
+
+    for number in itertools.count(1):
+        path = folder / f"{stem}_boxes{'' if number == 1 else f'_{number}'}.png"
+        if not path.exists():
+            try:
+                with replacing(path, exclusive=True) as temporary:
+                    picture.save(temporary)
+                return path
+            except FileExistsError:  # by another process, in the meantime
+                continue
+    raise AssertionError("unreachable")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.json:
         edges = "  ".join(f"{edge:>6}" for edge in ("x1", "y1", "x2", "y2"))
         print(f"{'file':{width}}  label  confidence    {edges}    size")
-    failed = 0
+    failed, saved = 0, []
     for name, path in zip(names, options.images, strict=True):
         try:
             picture = detector.read(path)
@@ -73,7 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             [detections] = as_records(found)
             if not options.json:
                 drawn = draw_boxes(picture, {key: values[0] for key, values in found.items()})
-                drawn.save((options.output or path.parent) / f"{path.stem}_boxes.png")
+                drawn = save_new(drawn, options.output or path.parent, path.stem)
+                saved.append(f"{name} with boxes: {one_line(drawn)}")
         except Exception as error:  # files of others: whatever it is, the rest goes on
             failed += 1
             record = {"file": name, "error": one_line(error)}
@@ -83,6 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lines = [row(name, width, detection) for detection in detections]
             lines = lines or [f"{name:{width}}  nothing found"]
         print(*([json.dumps(record)] if options.json else lines), sep="\n", flush=True)
+    if saved:
+        print("", *saved, sep="\n")
     return 1 if failed else 0
 
 

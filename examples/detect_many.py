@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("pattern", help="PNG or JPEG files")
+    parser.add_argument("pattern", help="image files")
     parser.add_argument("--model", required=True, help=".keras file or folder of a SavedModel")
     parser.add_argument("--output", required=True, metavar="FOLDER")
     options, beam_options = parser.parse_known_args(arguments)

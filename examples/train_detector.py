@@ -4,9 +4,10 @@
 
 No network, no GPU, nothing to prepare: about 16 minutes on 2 cores, with digits that come with the
 package. Scenes of 96×96 pixels with 4 to 14 digits of size 1, then the same weights on scenes of
-640×480 with digits of 17 sizes, a quarter of an octave apart. Everything is in runs/detector, with report.md as its first page:
-average precision at each size, its curves, pictures with boxes, model.keras and a SavedModel, both
-for examples/detect.py. It needs `pip install gdn_keras[detection,plots]`.
+640×480 with digits of 17 sizes, a quarter of an octave apart. Everything is in runs/detector, with
+report.md as its first page: average precision at each size, its curves, pictures with boxes,
+model.keras and a SavedModel, both for examples/detect.py. It needs
+`pip install gdn_keras[detection,plots]`.
 
 More of them, each after `python examples/train_detector.py`:
 

@@ -17,7 +17,7 @@ _TOKEN = secrets.token_hex(4)
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, exclusive: bool = False) -> Iterator[Path]:
     """A temporary path of the same name; on success it takes the place of `path`.
 
     What is written there may be a file or a folder; the folder around it must exist. A file
@@ -29,6 +29,13 @@ def replacing(path: Path) -> Iterator[Path]:
 
     >>> with replacing(folder / "report.md") as temporary:  # doctest: +SKIP
     ...     temporary.write_text(text)
+
+    Args:
+        path: The file or folder.
+        exclusive: Whether a file must be the first of this name; the first to end wins then.
+
+    Raises:
+        FileExistsError: If it is `exclusive` and there is one.
     """
     remove_leftovers(path)
     writer = f"{platform.node()}~{os.getpid()}~{_TOKEN}"
@@ -37,7 +44,9 @@ def replacing(path: Path) -> Iterator[Path]:
         new, old = Path(folder, path.name), Path(folder, "old")
         yield new
         _flush(new)
-        if path.is_dir() and new.is_dir():
+        if exclusive:
+            _put_first(new, path)
+        elif path.is_dir() and new.is_dir():
             os.rename(path, old)  # a folder with files in it cannot be replaced in one step
             try:
                 os.rename(new, path)
@@ -47,6 +56,17 @@ def replacing(path: Path) -> Iterator[Path]:
         else:
             os.replace(new, path)
         _flush_entry(path.parent)
+
+
+def _put_first(new: Path, path: Path) -> None:
+    """Gives a complete file a name that no file has."""
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links; here the file is empty for a moment
+        path.touch(exist_ok=False)
+        os.replace(new, path)
 
 
 def remove_leftovers(path: Path) -> None:

@@ -150,7 +150,7 @@ def card(name: str, results: dict, command: str) -> str:
         f'model = gdn_keras.from_preset("{name}")',
         "```",
         "",
-        "or, with TensorFlow alone: "
+        "or, on image files: "
         f"`python examples/predict.py saved_models/{name}/saved_model picture.png`.",
         "",
     ]

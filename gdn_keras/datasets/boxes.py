@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gdn_keras.checks import check_positive
-from gdn_keras.datasets.files import read_photograph, resized
+from gdn_keras.datasets.files import read_picture, resized
 
 
 class BoxedImage(NamedTuple):
@@ -144,8 +144,7 @@ def read_boxed_images(
 
 
 def _read_pixels(file: Path, shape: tuple[int, int], resize: int | None) -> np.ndarray:
-    # On black, as `gdn_keras.serving.read_scene` gives them to detectors.
-    pixels = read_photograph(file, colour=True, resize=resize, backdrop=0)
+    pixels = read_picture(file, channels=3, resize=resize)
     # Boxes of another shape, such as that before the camera's rotation, would be distorted.
     if pixels.shape[:2] != shape:
         raise ValueError(

@@ -14,7 +14,8 @@ def export_detector(detector: Detector, folder: str | os.PathLike) -> None:
     """Writes a SavedModel whose endpoint `detect` takes uint8 images and gives decoded boxes.
 
     Images are `[batch, height, width, channels]` of any size. The result is that of the detector's
-    `predict`, and "names", the names of the classes as strings.
+    `predict`, and "names", the names of the classes as strings. Weights are constants of the graph,
+    so that `gdn_keras.serving.load_predictor` can run it without trusting the file.
 
     Example:
 
@@ -37,17 +38,18 @@ def export_detector(detector: Detector, folder: str | os.PathLike) -> None:
     import tensorflow as tf
 
     names = [*detector.class_names, ""]
+    values = [(weight, keras.ops.convert_to_numpy(weight)) for weight in detector.variables]
 
     def detect(images: Any) -> dict[str, Any]:
-        found = detector.detect(images)
+        with keras.StatelessScope(values):
+            found = detector.detect(images)
         # Padding has the label -1, and the last name.
         rows = tf.where(found["labels"] < 0, len(names) - 1, found["labels"])
         return {**found, "names": tf.gather(tf.constant(names), rows)}
 
     channels = detector.network.input_shape[-1]
     signature = [tf.TensorSpec([None, None, None, channels], tf.uint8, name="images")]
-    archive = keras.export.ExportArchive()
-    archive.track(detector)
-    archive.add_endpoint("detect", detect, input_signature=signature)
+    module = tf.Module()
+    module.detect = tf.function(detect, input_signature=signature)
     with replacing(Path(folder)) as temporary:
-        archive.write_out(temporary, verbose=False)
+        tf.saved_model.save(module, temporary, {"detect": module.detect})

@@ -25,6 +25,7 @@ from gdn_keras.training.run_folder import (
     is_whole,
     load_network,
     open_run,
+    taking_up,
     write_text,
 )
 
@@ -64,6 +65,11 @@ def run_detection(
     import_pycocotools()  # missed now, not after the training
     import_drawing()
     folder = open_run(settings.as_dict(), folder)
+    with taking_up(folder):
+        return _run(settings, folder, build)
+
+
+def _run(settings: DetectorSettings, folder: Path, build: NetworkBuilder) -> dict[str, Any]:
     if is_whole(folder / MODEL):
         detector = load_network(folder / MODEL)
     else:

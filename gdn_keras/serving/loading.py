@@ -13,7 +13,8 @@ import numpy as np
 from gdn_keras.detection.detector import Detector
 from gdn_keras.models import Classifier
 from gdn_keras.serving.pictures import read_placed, read_scene
-from gdn_keras.training.run_folder import DAMAGE
+from gdn_keras.serving.untrusted import CLASS_NAMES, DETECT, load_endpoint
+from gdn_keras.training.run_folder import DAMAGE, check_modest
 
 DETECTIONS, CLASSES = "detections", "classes"
 # Height and width for classifiers of images of any size, and how many classes are told.
@@ -29,29 +30,42 @@ class Predictor:
 
     Attributes:
         kind: "detections" or "classes": what it tells of a picture.
-        read: Function from an image file, by name or opened, to uint8 pixels
-            `[height, width, channels]` as the model takes them. It can be pickled.
+        channels: Of the images that it takes: 1 for grey, 3 for colour.
+        frame: Height and width of the images that a classifier takes; `None` for a detector.
         predict: Function from uint8 images `[n, height, width, channels]` to arrays: those of
             `Detector.predict` and the "names" of what was found, or "logits" and "probabilities"
-            `[n, classes]` and "names" `[classes]`.
+            `[n, classes]` and "names" `[classes]`. A classifier from a SavedModel gives
+            "relative_size" `[n]` too.
     """
 
     kind: str
-    read: Callable[[Any], np.ndarray]
+    channels: int
+    frame: tuple[int, int] | None
     predict: Callable[[np.ndarray], Arrays]
+
+    @property
+    def read(self) -> Callable[[Any], np.ndarray]:
+        """Function from an image file, by name or opened, to pixels as the model takes them.
+
+        It can be pickled.
+        """
+        if self.frame is None:
+            return functools.partial(read_scene, channels=self.channels)
+        return functools.partial(read_placed, channels=self.channels, frame=self.frame)
 
     def records(self, images: np.ndarray) -> list[list[dict[str, Any]]]:
         """For each image its detections or its likeliest classes, best first."""
         found = self.predict(images)
-        return as_records(found) if self.kind == DETECTIONS else _best_classes(found)
+        return as_records(found) if self.kind == DETECTIONS else best_classes(found)
 
 
 def load_predictor(path: str | os.PathLike) -> Predictor:
     """A detector or classifier from a .keras file, or from the folder of a SavedModel.
 
-    A .keras file runs no code of its own. A SavedModel is a program: load your own only.
-    A classifier must hold its preprocessor (see `Classifier`). The probabilities of one in a
-    .keras file are the sigmoid of each logit, as those that `export_saved_model` writes by default.
+    Nothing in the file is run but a network: a .keras file with code, and a SavedModel that is made
+    of anything but arithmetic, are refused. A classifier must hold its preprocessor (see
+    `Classifier`). The probabilities of one in a .keras file are the sigmoid of each logit, as
+    those that `export_saved_model` writes by default.
 
     Raises:
         OSError: If there is none, with one sentence.
@@ -66,6 +80,7 @@ def load_predictor(path: str | os.PathLike) -> Predictor:
 
 
 def _load_keras_file(path: Path) -> Predictor:
+    check_modest(path)
     model = keras.saving.load_model(path, compile=False, safe_mode=True)
     if isinstance(model, Detector):
         return _keras_detector(model)
@@ -92,52 +107,37 @@ def _keras_detector(detector: Detector) -> Predictor:
         found = detector.predict(images, batch_size=len(images), verbose=0)
         return {**found, "names": names[found["labels"]]}
 
-    read = functools.partial(read_scene, channels=detector.network.input_shape[-1])
-    return Predictor(DETECTIONS, read, predict)
+    return Predictor(DETECTIONS, detector.network.input_shape[-1], None, predict)
 
 
 def _load_saved_model(path: Path) -> Predictor:
-    import tensorflow as tf
+    endpoint = load_endpoint(path)
+    _, *frame, channels = endpoint.shape
+    if endpoint.name == DETECT:
 
-    loaded = tf.saved_model.load(path)
-    if hasattr(loaded, "detect"):
-        return _served_detector(loaded)
-    if "serve_uint8" not in loaded.signatures:
-        raise ValueError("it has no endpoint `detect` or `serve_uint8`, which takes pixels")
-    serve = loaded.signatures["serve_uint8"]
-    _, *frame, channels = serve.structured_input_signature[1]["images"].shape
-    classes = serve.structured_outputs["logits"].shape[-1]
-    names = np.arange(classes).astype("str")
-    if "class_names" in loaded.signatures:
-        names = _decoded(loaded.signatures["class_names"]()["class_names"].numpy())
+        def detect(images: np.ndarray) -> Arrays:
+            found = endpoint.run(images)
+            return {**found, "names": _decoded(found["names"])}
 
-    def predict(images: np.ndarray) -> Arrays:
-        outputs = loaded.signatures["serve_uint8"](images=tf.constant(images))
-        arrays = {key: outputs[key].numpy() for key in ("logits", "probabilities")}
-        return {**arrays, "names": names}
+        return Predictor(DETECTIONS, channels, None, detect)
 
-    return _classifier(frame, channels, predict)
+    def classify(images: np.ndarray) -> Arrays:
+        found = endpoint.run(images)
+        numbers = np.arange(found["logits"].shape[-1]).astype("S")
+        return {**found, "names": _decoded(found.get(CLASS_NAMES, numbers))}
 
-
-def _served_detector(loaded: Any) -> Predictor:
-    def predict(images: np.ndarray) -> Arrays:
-        found = {name: value.numpy() for name, value in loaded.detect(images).items()}
-        return {**found, "names": _decoded(found["names"])}
-
-    channels = loaded.detect.input_signature[0].shape[-1]
-    return Predictor(DETECTIONS, functools.partial(read_scene, channels=channels), predict)
+    return _classifier(frame, channels, classify)
 
 
 def _decoded(names: np.ndarray) -> np.ndarray:
-    return np.char.decode(names.astype("S"), "utf-8")
+    return np.char.decode(names.astype("S"), "utf-8", "replace")
 
 
 def _classifier(
     shape: list[int | None], channels: int, predict: Callable[[np.ndarray], Arrays]
 ) -> Predictor:
     height, width = (known or usual for known, usual in zip(shape, FRAME, strict=True))
-    read = functools.partial(read_placed, channels=channels, frame=(height, width))
-    return Predictor(CLASSES, read, predict)
+    return Predictor(CLASSES, channels, (height, width), predict)
 
 
 def as_records(found: Mapping[str, np.ndarray]) -> list[list[dict[str, Any]]]:
@@ -145,7 +145,7 @@ def as_records(found: Mapping[str, np.ndarray]) -> list[list[dict[str, Any]]]:
     return [
         [
             {
-                "label": str(found["names"][i, k]),
+                "label": one_line(found["names"][i, k]),
                 "confidence": round(float(found["confidence"][i, k]), 4),
                 "box": [round(float(v), 2) for v in found["boxes"][i, k]],
                 "size": round(float(found["size"][i, k]), 4),
@@ -156,14 +156,14 @@ def as_records(found: Mapping[str, np.ndarray]) -> list[list[dict[str, Any]]]:
     ]
 
 
-def _best_classes(found: Arrays) -> list[list[dict[str, Any]]]:
+def best_classes(found: Arrays) -> list[list[dict[str, Any]]]:
     """For each image its likeliest classes as JSON has them."""
     # By logits: several probabilities may be rounded to one.
     best = np.argsort(-found["logits"], axis=1, kind="stable")[:, :BEST]
     return [
         [
             {
-                "label": str(found["names"][k]),
+                "label": one_line(found["names"][k]),
                 "confidence": round(float(probabilities[k]), 4),
             }
             for k in row

@@ -1,5 +1,6 @@
 """What a run has to know of its images."""
 
+import math
 import zlib
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from gdn_keras.datasets import ImageData, LabelledImages
 
-_LOOKED_AT = 16
+_CHUNK_BYTES = 2**24  # images that are in memory at a time, to be summed up
 
 
 def images_at(data: ImageData, size: float | None) -> LabelledImages:
@@ -35,6 +36,7 @@ def describe_data(data: ImageData) -> dict[str, Any]:
         "training_images": len(data.train.labels),
         "training_frame": list(images.shape[1:]),
         "training_checksum": _checksum(data.train),
+        "validation_checksum": _checksum(data.validation),
         "train_sizes": list(data.train_sizes),
         "test_sizes": list(data.test_sizes),
         "test_images": len(tested.labels),
@@ -43,7 +45,12 @@ def describe_data(data: ImageData) -> dict[str, Any]:
 
 
 def _checksum(part: LabelledImages) -> int:
-    """Of all labels and some of the images."""
-    index = np.unique(np.linspace(0, len(part.labels) - 1, _LOOKED_AT).astype(int))
-    checksum = zlib.crc32(np.ascontiguousarray(part.images[index]).tobytes())
-    return zlib.crc32(part.labels.tobytes(), checksum)
+    """Of all labels and images, which may be on disk."""
+    images = part.images
+    size = np.dtype(images.dtype).itemsize * math.prod(images.shape[1:])
+    count = max(1, _CHUNK_BYTES // max(1, size))
+    checksum = zlib.crc32(part.labels.tobytes())
+    for start in range(0, len(part.labels), count):
+        chunk = np.ascontiguousarray(images[start : start + count])
+        checksum = zlib.crc32(chunk.data, checksum)
+    return checksum

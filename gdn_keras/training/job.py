@@ -40,6 +40,7 @@ from gdn_keras.training.run_folder import (
     open_run,
     read_results,
     save_model,
+    taking_up,
     write_text,
 )
 
@@ -66,16 +67,12 @@ class TrainingJob(NamedTuple):
     compare: dict[str, Path]
     network: keras.Model
     reporter: Reporter
+    settings: dict[str, Any]  # all that the result depends on
 
     @property
     def finished(self) -> bool:
         """Whether the run was finished before."""
         return (self.folder / REPORT).exists()
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """All that the result depends on."""
-        return {**self.recipe.as_dict(), **describe_data(self.data)}
 
 
 def prepare_training(
@@ -103,12 +100,18 @@ def prepare_training(
         read_results(path)
     device_count(recipe)
     network = build_network(recipe, data)
-    job = TrainingJob(recipe, data, Path(folder), compare, network, reporter or Reporter())
-    return job._replace(folder=open_run(job.settings, folder))
+    settings = {**recipe.as_dict(), **describe_data(data)}
+    folder = open_run(settings, folder)
+    return TrainingJob(recipe, data, folder, compare, network, reporter or Reporter(), settings)
 
 
 def train(job: TrainingJob) -> None:
     """The training of a job alone, which several processes do together."""
+    with taking_up(job.folder):
+        _train(job)
+
+
+def _train(job: TrainingJob) -> None:
     file = job.folder / MODEL
     if not agreed(is_whole(file)):
         trained = train_network(job.network, job.recipe, job.data, job.folder, job.reporter)
@@ -127,11 +130,17 @@ def run_training(job: TrainingJob) -> dict[str, Any]:
     >>> results = run_training(prepare_training(Recipe(epochs=3), data, "run"))  # doctest: +SKIP
 
     Raises:
+        OSError: If another process is at work on it.
         TrainingStopped: By Ctrl-C or a non-finite loss; the message says how to go on.
     """
+    with taking_up(job.folder):
+        return _run(job)
+
+
+def _run(job: TrainingJob) -> dict[str, Any]:
     folder = job.folder
     if not is_whole(folder / MODEL):
-        train(job)
+        _train(job)
     model = load_network(folder / MODEL)
     try:
         if not _has_results(folder):

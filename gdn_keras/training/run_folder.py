@@ -1,15 +1,19 @@
 """The folder of a run: every file whole or not there, and one run only."""
 
+import contextlib
 import json
+import math
 import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 
 from gdn_keras.atomic_files import replacing
 
@@ -26,6 +30,13 @@ PICTURES = "pictures"
 REPORT = "report.md"
 _EPOCHS = "epochs.json"  # in a checkpoint, beside what Keras writes there
 
+
+# Bytes that any .keras file may unpack to, and that it may in units of its own size. Keras does not
+# compress weights.
+_MODEST_BYTES = 100_000_000
+_MODEST_RATIO = 10
+# Values in an image of a network, which its grids are made for.
+_MODEST_IMAGE = 200_000_000
 
 # What reading a damaged .keras file may raise: RuntimeError if its flags say that it is encrypted,
 # NotImplementedError if they name a compression that there is not.
@@ -56,8 +67,12 @@ def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
     known = read_settings(folder)
     if known is None:
         _require_no_run(folder)
-        write_text(folder / SETTINGS, json.dumps(settings, indent=2) + "\n")
-        return folder
+        try:
+            with replacing(folder / SETTINGS, exclusive=True) as temporary:
+                temporary.write_text(json.dumps(settings, indent=2) + "\n")
+            return folder
+        except FileExistsError:  # another process was faster
+            known = read_settings(folder) or {}
     # A folder of an earlier version says nothing of what there was not: it was as if switched off,
     # and nobody summed it up.
     names = [
@@ -75,6 +90,31 @@ def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
             "repeat the settings of that run to go on with it, or remove it."
         )
     return folder
+
+
+@contextlib.contextmanager
+def taking_up(folder: Path) -> Iterator[None]:
+    """Keeps other processes from working on the run in a folder; a kill lets it go.
+
+    Raises:
+        OSError: If another process is at work on it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    with open(folder / SETTINGS, "r+b") as settings:
+        try:
+            fcntl.flock(settings, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OSError(
+                f"Another process is at work on the run in {folder}. Wait for its end, or give "
+                "another folder."
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        yield
 
 
 def _require_no_run(folder: Path) -> None:
@@ -136,10 +176,56 @@ def load_network(file: Path) -> keras.Model:
         OSError: If it cannot be loaded, with one sentence.
     """
     try:
+        check_modest(file)
         return keras.saving.load_model(file, compile=False, safe_mode=True)
     except (ValueError, TypeError, KeyError, *DAMAGE) as error:
         reason = " ".join(str(error).split())[:200]
         raise OSError(f"{file} cannot be loaded as a network ({reason}).") from error
+
+
+def check_modest(file: Path) -> None:
+    """Checks that a .keras file needs no more memory than its size suggests, before it is loaded.
+
+    Raises:
+        ValueError: If its archive unpacks to much more, or its network has more weights than the
+            file holds, or images that are too large.
+    """
+    with zipfile.ZipFile(file) as archive:
+        held = sum(entry.file_size for entry in archive.infolist())
+        if held > max(_MODEST_BYTES, _MODEST_RATIO * file.stat().st_size):
+            raise ValueError(f"it would unpack to {held} bytes")
+        # Optimizers have values from the start, which is more than is asked here.
+        config = json.loads(archive.read("config.json"), object_hook=_without_optimizer)
+    largest = max(map(math.prod, _image_shapes(config)), default=0)
+    if largest > _MODEST_IMAGE:
+        raise ValueError(f"it asks for images of {largest} values")
+    # Keras's state is the thread's own: variables that get no values there are forgotten with it.
+    with ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(_weight_bytes, config).result()
+    if asked > held:
+        raise ValueError(f"it asks for {asked} bytes of weights, but holds {held}")
+
+
+def _without_optimizer(config: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if name != "compile_config"}
+
+
+def _image_shapes(config: Any) -> Iterator[list[int]]:
+    """The shapes of inputs, wherever they stand, without sizes that are unknown."""
+    if isinstance(config, dict):
+        for name in ("batch_shape", "batch_input_shape", "input_shape"):
+            if isinstance(config.get(name), list):
+                yield [n for n in config[name] if isinstance(n, int)]
+    if isinstance(config, dict | list):
+        for part in config.values() if isinstance(config, dict) else config:
+            yield from _image_shapes(part)
+
+
+def _weight_bytes(config: dict[str, Any]) -> int:
+    """The bytes of a model's weights, which are given shapes but no values."""
+    with keras.StatelessScope(initialize_variables=False):
+        model = keras.saving.deserialize_keras_object(config, safe_mode=True)
+        return sum(math.prod(v.shape) * np.dtype(v.dtype).itemsize for v in model.variables)
 
 
 def read_epochs(file: Path) -> int | None:

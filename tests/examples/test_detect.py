@@ -61,7 +61,8 @@ def test_table_and_pictures(main, models, pictures, capsys):
     code, lines, _ = run(main, capsys, model, pictures / "grey.png", pictures / "colour.jpg")
     assert code == 0
     assert lines[0].split() == ["file", "label", "confidence", "x1", "y1", "x2", "y2", "size"]
-    assert {line.split()[1] for line in lines[1:]} <= {"cat", "dog", "nothing"}
+    assert {line.split()[1] for line in lines[1 : lines.index("")]} <= {"cat", "dog", "nothing"}
+    assert str(pictures / "grey_boxes.png") in lines[-2]
     with Image.open(pictures / "grey_boxes.png") as drawn:
         assert drawn.size == (64, 40)
 

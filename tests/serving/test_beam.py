@@ -120,7 +120,7 @@ def test_batches_hold_one_size_and_are_small():
         none = np.zeros(len(images), int)
         return {"num_detections": none}
 
-    model = Predictor("detections", None, predict)
+    model = Predictor("detections", 1, None, predict)
     sizes = [(8, 8, 1), (9, 7, 1)]
     batch = [Picture(str(k), np.zeros(sizes[k % 2], "uint8")) for k in range(2 * MAX_BATCH + 6)]
     records = list(PictureHandler("model").run_inference(batch, model))

@@ -1,9 +1,6 @@
-"""Classifiers and pictures are as in training and in examples/predict.py, which stands alone."""
+"""Classifiers and pictures are as in training and in examples/predict.py."""
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -11,23 +8,16 @@ import pytest
 from PIL import Image
 
 from gdn_keras.datasets.boxes import BoxedImage, read_boxed_images
-from gdn_keras.datasets.files import read_photograph
 from gdn_keras.export import export_saved_model
 from gdn_keras.models import Classifier
-from gdn_keras.serving import Predictor, load_predictor, place, read_picture, read_scene
+from gdn_keras.serving import Predictor, load_predictor, read_scene
+from tests.examples.conftest import load_example
 from tests.exported import small_network
-
-FILE = Path(__file__).parents[2] / "examples" / "predict.py"
 
 
 @pytest.fixture(scope="module")
 def predict():
-    limit = Image.MAX_IMAGE_PIXELS
-    spec = importlib.util.spec_from_file_location("predict", FILE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    Image.MAX_IMAGE_PIXELS = limit
+    return load_example("predict")
 
 
 @pytest.fixture(scope="module")
@@ -63,23 +53,6 @@ def files(tmp_path):
     return [tmp_path / name for name in (*pictures, "palette.png")]
 
 
-def test_pictures_are_as_predict_reads_and_places_them(predict, files):
-    for file in files:
-        for channels in (1, 3):
-            pixels = read_picture(file, channels)
-            np.testing.assert_array_equal(pixels, predict.read_picture(file, channels))
-            np.testing.assert_array_equal(
-                place(pixels, (40, 36)), predict.place(pixels, (40, 36))[0]
-            )
-
-
-def test_pictures_are_as_training_reads_them(files):
-    for file in files:
-        for channels in (1, 3):
-            pixels = read_photograph(file, colour=channels == 3)
-            np.testing.assert_array_equal(pixels, read_picture(file, channels), err_msg=file.name)
-
-
 def test_scenes_are_as_training_reads_them(files):
     for file in files:
         scene = read_scene(file, 3)
@@ -89,10 +62,8 @@ def test_scenes_are_as_training_reads_them(files):
 
 
 @pytest.mark.parametrize("model", ["model.keras", "saved_model"])
-def test_records_are_those_of_predict(predict, models, files, model, monkeypatch, capsys):
-    command = ["predict.py", str(models / "saved_model"), *map(str, files), "--json"]
-    monkeypatch.setattr(sys, "argv", command)
-    assert predict.main() == 0
+def test_records_are_those_of_predict(predict, models, files, model, capsys):
+    assert predict.main([str(models / "saved_model"), *map(str, files), "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     predictor = load_predictor(models / model)
     assert predictor.kind == "classes"
@@ -108,7 +79,7 @@ def test_records_are_those_of_predict(predict, models, files, model, monkeypatch
 def test_equal_probabilities_are_ordered_by_logits():
     logits = np.array([[100, 300, 200]], "float32")
     arrays = {"logits": logits, "probabilities": np.ones((1, 3)), "names": np.array([*"abc"])}
-    [classes] = Predictor("classes", None, lambda images: arrays).records(None)
+    [classes] = Predictor("classes", 1, (8, 8), lambda images: arrays).records(None)
     assert classes == [{"label": label, "confidence": 1.0} for label in "bca"]
 
 

@@ -2,6 +2,7 @@
 
 import math
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,19 +11,24 @@ import keras
 import numpy as np
 
 from gdn_keras.checks import check_integer, check_positive
-from gdn_keras.datasets.files import open_picture, read_photograph, require_directory, resized
+from gdn_keras.datasets.files import (
+    open_picture,
+    picture_endings,
+    read_picture,
+    require_directory,
+    resized,
+)
 from gdn_keras.datasets.image_data import ImageData, LabelledImages
 from gdn_keras.datasets.photographs import FramedPictures, rescale_photographs
 from gdn_keras.datasets.registry import register_dataset
 from gdn_keras.datasets.selection import hold_out
 
-ENDINGS = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm")
 FACTORS = tuple(2.0 ** (k / 2) for k in range(-4, 5))
 LARGEST_FRAME = 224  # unless another one is asked for
 
 _SMALLEST_PICTURE = 16  # pixels; what is smaller shows nothing
 _SPLINE_REACH = 16  # pixels that a cubic spline depends on, to a part in a billion
-_GREY_MODES = ("1", "L", "LA", "I")
+_GREY_MODES = ("1", "L", "LA", "I", "F")
 _ORIENTATION, _TURNED = 0x0112, (5, 6, 7, 8)  # how cameras say that height is width
 
 
@@ -41,7 +47,7 @@ def folder(
 
     Pictures keep their pixels: the middle of each is placed in a frame, and its edge is continued.
     Resizing them to one size would change the very thing that a network for all sizes is about.
-    Transparent parts are mid-grey.
+    Values of more than 8 bits and transparent parts become pixels as in `read_picture`.
 
     Of a picture larger than the frame, training and tests thus see the middle only, while
     `gdn_keras.serving` and `examples/predict.py` shrink it until all of it fits. For pictures that
@@ -50,8 +56,8 @@ def folder(
     The test images are the held-out pictures, rescaled.
 
     Args:
-        directory: With at least two folders of PNG, JPEG, PPM, PGM or BMP files, whose names are
-            the class names.
+        directory: With at least two folders of pictures in any format that Pillow reads, whose
+            names are the class names. A warning counts other files, and folders in these folders.
         frame: Height and width of all images; the longest side of a picture if `None`, but not
             more than 224.
         resize: Length to which the longer side of each picture is brought, its proportions kept;
@@ -69,6 +75,7 @@ def folder(
             be read, which is named.
     """
     classes = find_pictures(directory)
+    _warn_of_others(classes)
     train, held_out = _split(classes, validation_share, seed)
     if resize is not None:
         check_integer("resize", resize)
@@ -106,7 +113,7 @@ def find_pictures(directory: str | os.PathLike | None) -> dict[str, list[Path]]:
     Raises: as `folder`.
     """
     directory = require_directory(directory, "one folder of pictures for each class")
-    folders = sorted(p for p in directory.iterdir() if p.is_dir() and not p.name.startswith("."))
+    folders = sorted(path for path in _visible(directory) if path.is_dir())
     if len(folders) < 2:
         raise ValueError(
             f"{directory} must hold a folder for each of two or more classes. "
@@ -114,15 +121,37 @@ def find_pictures(directory: str | os.PathLike | None) -> dict[str, list[Path]]:
         )
     classes = {}
     for folder in folders:
-        pictures = sorted(p for p in folder.iterdir() if p.suffix.lower() in ENDINGS)
-        pictures = [picture for picture in pictures if not picture.name.startswith(".")]
+        pictures = sorted(p for p in _visible(folder) if _is_picture(p))
         if len(pictures) < 2:
             raise ValueError(
-                f"{folder} must hold two or more pictures ({', '.join(ENDINGS)}), one of them to "
+                f"{folder} must hold two or more pictures, such as .png or .jpg, one of them to "
                 f"validate with. Received: {len(pictures)}"
             )
         classes[folder.name] = pictures
     return classes
+
+
+def _visible(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if not path.name.startswith(".")]
+
+
+def _is_picture(path: Path) -> bool:
+    return path.suffix.lower() in picture_endings() and not path.is_dir()
+
+
+def _warn_of_others(classes: Mapping[str, Sequence[Path]]) -> None:
+    """Tells how much of a folder is not used, so that nobody trains on less than they think."""
+    folders = [files[0].parent for files in classes.values()]
+    top = folders[0].parent
+    others = [p for p in _visible(top) if not p.is_dir()]
+    others += [p for folder in folders for p in _visible(folder) if not _is_picture(p)]
+    nested = sum(path.is_dir() for path in others)
+    if others:
+        warnings.warn(
+            f"{top}: skipped {len(others) - nested} files that are not pictures and {nested} "
+            f"folders inside of class folders, such as {others[-1].relative_to(top)}.",
+            stacklevel=4,
+        )
 
 
 def _split(
@@ -197,7 +226,7 @@ class _Reader:
         return images
 
     def _read(self, file: Path) -> np.ndarray:
-        return read_photograph(file, colour=self.colour, resize=self.resize)
+        return read_picture(file, channels=3 if self.colour else 1, resize=self.resize)
 
 
 def _middle(picture: np.ndarray, side: int) -> np.ndarray:

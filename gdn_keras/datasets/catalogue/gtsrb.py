@@ -11,7 +11,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from gdn_keras.datasets.files import read_photograph, require_directory
+from gdn_keras.datasets.files import read_picture, require_directory
 from gdn_keras.datasets.image_data import ImageData, LabelledImages
 from gdn_keras.datasets.photographs import FramedPictures
 from gdn_keras.datasets.registry import register_dataset
@@ -247,6 +247,6 @@ def _photograph(row: dict[str, str], table: Path, folder: Path) -> Photograph:
 
 def load_photographs(photographs: Sequence[Photograph], frame: int) -> LabelledImages:
     """The photographs, each sign in the middle of a frame of this height and width."""
-    pictures = [read_photograph(p.file, colour=True) for p in photographs]
+    pictures = [read_picture(p.file, channels=3) for p in photographs]
     images = FramedPictures(pictures, frame, [p.centre for p in photographs])
     return LabelledImages(images, np.array([p.label for p in photographs], "uint8"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from gdn_keras.datasets.files import read_photograph, require_directory
+from gdn_keras.datasets.files import read_picture, require_directory
 from gdn_keras.datasets.image_data import ImageData, LabelledImages
 from gdn_keras.datasets.registry import register_dataset
 from gdn_keras.datasets.selection import check_test_split
@@ -100,7 +100,7 @@ def _find_samples(directory: Path) -> list[Sample]:
 
 def _crops(file: Path, frame: int, crops: int) -> list[np.ndarray]:
     """`crops` × `crops` squares at equal distances; one is the middle."""
-    picture = read_photograph(file, colour=False)
+    picture = read_picture(file, channels=1)
     if min(picture.shape[:2]) < frame:
         raise ValueError(
             f"`frame` must be at most {min(picture.shape[:2])}, the shorter side of {file}. "

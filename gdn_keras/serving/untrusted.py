@@ -1,0 +1,124 @@
+"""Endpoints of SavedModels from anywhere, without running whatever else is in the file."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+DETECT, CLASSIFY, CLASS_NAMES = "detect", "serve_uint8", "class_names"
+
+# What networks are made of: nothing that could read or write a file, or run code.
+OPERATIONS = (
+    "Abs Add AddN AddV2 All Any ArgMax ArgMin Atan Atan2 AvgPool BatchMatMulV2 BiasAdd Bitcast "
+    "BitwiseAnd BitwiseOr BroadcastTo Cast Ceil ClipByValue ConcatV2 Const Conv2D Cos Cumsum "
+    "DepthwiseConv2dNative DivNoNan Einsum Elu EnsureShape Equal Erf Exp ExpandDims Expm1 Fill "
+    "Floor FloorDiv FloorMod GatherNd GatherV2 Greater GreaterEqual Identity IdentityN IsFinite "
+    "IsInf IsNan LeakyRelu Less LessEqual Log Log1p LogSoftmax LogicalAnd LogicalNot LogicalOr "
+    "MatMul Max MaxPool Maximum Mean Min Minimum MirrorPad Mul Neg NoOp NonMaxSuppressionV5 "
+    "NotEqual OneHot OnesLike Pack Pad PadV2 PartitionedCall Placeholder PlaceholderWithDefault "
+    "Pow Prod Range Rank RealDiv Reciprocal Relu Relu6 Reshape ReverseV2 Round Rsqrt ScatterNd "
+    "Select SelectV2 Selu Shape Sigmoid Sign Sin Size Slice Softmax Softplus Softsign Split SplitV "
+    "Sqrt Square SquaredDifference Squeeze StatelessIf StatelessWhile StopGradient StridedSlice "
+    "Sub Sum Tanh TensorScatterUpdate Tile TopKV2 Transpose Unpack Where While ZerosLike"
+)
+
+
+class Endpoint(NamedTuple):
+    """What a SavedModel computes from images.
+
+    Attributes:
+        name: "detect" or "serve_uint8".
+        shape: Of images, `[batch, height, width, channels]`, with `None` for any.
+        run: Function from uint8 images to the endpoint's arrays, and "class_names" where there are.
+    """
+
+    name: str
+    shape: tuple[int | None, ...]
+    run: Callable[[np.ndarray], dict[str, np.ndarray]]
+
+
+def load_endpoint(folder: Path) -> Endpoint:
+    """The endpoint for pixels of a SavedModel, if it is made of arithmetic only.
+
+    A SavedModel is a program, and `tf.saved_model.load` runs whatever is in it. Here the operations
+    that the endpoint needs are read as data, checked, and nothing else is loaded.
+
+    Raises:
+        ValueError: If there is no such endpoint, it does more, or the file is damaged.
+        OSError: If there is no file saved_model.pb.
+    """
+    content = (folder / "saved_model.pb").read_bytes()
+    import tensorflow as tf
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    try:
+        meta = saved_model_pb2.SavedModel.FromString(content).meta_graphs[0]
+    except Exception as error:  # protobuf has errors of its own
+        raise ValueError(f"its saved_model.pb is damaged: {error}") from error
+    name = next((known for known in (DETECT, CLASSIFY) if known in meta.signature_def), None)
+    if name is None:
+        raise ValueError(f"it has no endpoint `{DETECT}` or `{CLASSIFY}`, which takes pixels")
+    outputs = _outputs(meta, name)
+    needed = needed_graph(meta.graph_def, outputs.values())
+    foreign = operations_of(needed) - set(OPERATIONS.split())
+    if foreign:
+        raise ValueError(
+            f"it is refused, as it does more than arithmetic: {', '.join(sorted(foreign))}"
+        )
+    # Optimizing a detector's graph takes longer than it saves.
+    config = tf.compat.v1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    try:
+        with tf.Graph().as_default() as graph:
+            tf.graph_util.import_graph_def(needed, name="")
+        images = graph.get_tensor_by_name(meta.signature_def[name].inputs["images"].name)
+        shape = tuple(images.shape)
+        session = tf.compat.v1.Session(graph=graph, config=config)
+    except Exception as error:  # damaged graphs fail in many ways
+        raise ValueError(f"its graph is damaged: {error}") from error
+    return Endpoint(name, shape, lambda pixels: session.run(outputs, {images: pixels}))
+
+
+def _outputs(meta: Any, name: str) -> dict[str, str]:
+    """The tensors of an endpoint's outputs and of class names, by key."""
+    tensors = dict(meta.signature_def[name].outputs)
+    if CLASS_NAMES in meta.signature_def:
+        tensors[CLASS_NAMES] = meta.signature_def[CLASS_NAMES].outputs[CLASS_NAMES]
+    return {key: tensor.name for key, tensor in tensors.items()}
+
+
+def needed_graph(graph: Any, outputs: Iterable[str]) -> Any:
+    """The part of a graph that some tensors need, with the functions that it calls."""
+    functions = {function.signature.name: function for function in graph.library.function}
+    nodes, names = {node.name: node for node in graph.node}, list(outputs)
+    needed = type(graph)(versions=graph.versions)
+    while names:
+        if node := nodes.pop(_node_name(names.pop()), None):
+            needed.node.append(node)
+            names += node.input
+    waiting = list(needed.node)
+    while waiting:
+        for name in _called(waiting.pop(), functions):
+            function = functions.pop(name)
+            needed.library.function.append(function)
+            waiting += function.node_def
+    return needed
+
+
+def operations_of(graph: Any) -> set[str]:
+    """The names of all operations of a graph, in its functions too."""
+    functions = graph.library.function
+    found = {node.op for node in graph.node}
+    found |= {node.op for function in functions for node in function.node_def}
+    return found - {function.signature.name for function in functions}
+
+
+def _called(node: Any, functions: Mapping[str, Any]) -> set[str]:
+    names = {node.op, *(value.func.name for value in node.attr.values())}
+    names |= {function.name for value in node.attr.values() for function in value.list.func}
+    return names & functions.keys()
+
+
+def _node_name(tensor: str) -> str:
+    return tensor.lstrip("^").partition(":")[0]
