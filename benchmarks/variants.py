@@ -88,7 +88,7 @@ TASKS = {
         {},
         Recipe(
             widths=(16, 24, 32, 48),
-            output="average",
+            readout="average",
             scale_dropout=0.5,
             epochs=8,
             batch_size=20,

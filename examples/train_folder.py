@@ -10,7 +10,7 @@ trained on. Everything is in the output folder, with report.md as its first page
 Other data sets of `gdn_keras.datasets`, and their options, in the same way:
 
     python examples/train_folder.py GTSRB --data gtsrb --scales 0.7071 8 8 --output runs/gtsrb
-    python examples/train_folder.py PICTURES --option frame=96 --option colour=False
+    python examples/train_folder.py PICTURES --option frame=96 --option color=False
 """
 
 import argparse

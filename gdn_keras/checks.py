@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-BOUNDARIES = ("symmetric", "replicate", "zero")
+BOUNDARIES = ("symmetric", "edge", "constant")
 MAX_ORDER = 3
 MAX_SURROUND = 2.0
 

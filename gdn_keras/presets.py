@@ -9,7 +9,7 @@ PAPER_SCALES = tuple(2 ** (i / 2) for i in range(-1, 7))
 # One more below and one above, as the trained networks have them.
 _WIDE_SCALES = tuple(2 ** (i / 2) for i in range(-2, 8))
 
-_DIGITS = {"input_shape": (112, 112, 1), "classes": 10}
+_DIGITS = {"input_shape": (112, 112, 1), "num_classes": 10}
 _DEFAULT = {**_DIGITS, "widths": (12, 16, 24, 32, 64)}
 _LARGE = {**_DIGITS, "widths": (16, 24, 32, 48, 64)}
 
@@ -19,7 +19,7 @@ PRESETS = {
         "parameters": {
             "input_shape": (28, 28, 1),
             "widths": (12, 14, 16, 20, 64),
-            "classes": 10,
+            "num_classes": 10,
             "scales": (0.9,),
         },
     },
@@ -45,7 +45,7 @@ PRESETS = {
         "parameters": {
             "input_shape": (112, 112, 3),
             "widths": (24, 32, 48, 64, 96),
-            "classes": 43,
+            "num_classes": 43,
             "scales": tuple(2 ** (i / 2) for i in range(-2, 7)),
         },
         "weights": "traffic_signs",

@@ -14,7 +14,7 @@ from gdn_keras.presets import PRESETS
 
 SAVED_MODELS = Path(__file__).parents[1] / "saved_models"
 TRAINED = [name for name, entry in PRESETS.items() if "weights" in entry]
-DIGITS = [name for name in TRAINED if PRESETS[name].get("parameters", {}).get("classes") == 10]
+DIGITS = [name for name in TRAINED if PRESETS[name].get("parameters", {}).get("num_classes") == 10]
 
 
 def card_accuracy(path: Path) -> dict[float, float]:
@@ -80,7 +80,7 @@ def test_trained_networks_take_pixels_and_know_their_classes(overrides):
 
 
 @pytest.mark.parametrize("overrides", [{}, {"scales": (1.0, 2.0), "input_shape": (64, 64, 3)}])
-def test_traffic_signs_take_colour_pixels_and_know_their_classes(overrides):
+def test_traffic_signs_take_color_pixels_and_know_their_classes(overrides):
     model = gdn_keras.from_preset("traffic_signs", **overrides)
     names = model.class_names
     assert len(names) == 43 and names[14] == "stop"
@@ -117,5 +117,5 @@ def test_without_weights_presets_are_random():
 
 
 def test_weights_that_do_not_fit():
-    with pytest.raises(ValueError, match=r"load_weights=False.*classes=3"):
-        gdn_keras.from_preset("default_size1", classes=3)
+    with pytest.raises(ValueError, match=r"load_weights=False.*num_classes=3"):
+        gdn_keras.from_preset("default_size1", num_classes=3)

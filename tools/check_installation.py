@@ -31,7 +31,7 @@ def check_trained_weights() -> None:
 def check_training() -> None:
     """A few steps, and the same scores after saving and loading."""
     keras.utils.set_random_seed(0)
-    model = models.gaussian_derivative_network((32, 32, 1), (4, 8), classes=2, scales=(1, 2))
+    model = models.gaussian_derivative_network((32, 32, 1), (4, 8), num_classes=2, scales=(1, 2))
     model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
     images = np.random.rand(16, 32, 32, 1).astype("float32")
     labels = np.eye(2, dtype="float32")[np.arange(16) % 2]

@@ -23,7 +23,7 @@ from keras import ops
 
 import gdn_keras
 from gdn_keras.analysis import scale_selection
-from gdn_keras.analysis.plots import COLOURS, figure_file
+from gdn_keras.analysis.plots import COLORS, figure_file
 from gdn_keras.datasets import digit_scenes, draw_sizes, load_embedded_digits, rescale_images
 from gdn_keras.datasets.catalogue.gtsrb import TRAIN_SIDES, held_out_tracks, load_photographs
 from gdn_keras.detection import draw_boxes
@@ -124,7 +124,7 @@ def matched_grids(path: Path) -> None:
     with figure_file(path, 3, 3, (6.3, 6.6)) as (_, axes):
         for row, layers in enumerate((1, 3, 6)):
             nodes = cascade([ratio**k for k in range(layers)], read=None)
-            geometry = Geometry(nodes, "matched", "symmetric", 1e-3, 1.0, maps="points")
+            geometry = Geometry(nodes, "matched", "symmetric", 1e-3, 1.0, readout="points")
             grids = point_grids(shape, (1.0, 2.0, 4.0), geometry)
             for axis, grid in zip(axes[row], grids, strict=True):
                 _show(axis, _digit(grid.scale), "gray")
@@ -191,7 +191,7 @@ def approaching_sign(path: Path, directory: Path) -> None:
             axis.set_title(f"{sides[k]} pixels", fontsize=9)
             text = f"{names[predicted[k]]}\n{probabilities[k].max():.1%}"
             text += rf", $\sigma_0$ = {scales[k]:.2g}"
-            axis.set_xlabel(text, fontsize=8, color="black" if right[k] else COLOURS[1])
+            axis.set_xlabel(text, fontsize=8, color="black" if right[k] else COLORS[1])
         for axis in axes[1]:
             axis.remove()
         axis = figure.add_subplot(axes[0, 0].get_gridspec()[1, :])
@@ -205,9 +205,9 @@ def _scale_over_side(axis: Any, sides: np.ndarray, scales: np.ndarray, right: np
     """Selected scale over the side of a sign, both logarithmic."""
     middle = np.exp(np.mean(np.log(scales / sides)))
     axis.plot(sides, middle * sides, color="0.6", linewidth=1, label="proportional to the side")
-    axis.plot(sides[right], scales[right], "o", color=COLOURS[0], label="recognised")
+    axis.plot(sides[right], scales[right], "o", color=COLORS[0], label="recognised")
     if not right.all():
-        axis.plot(sides[~right], scales[~right], "x", color=COLOURS[1], label="mistaken")
+        axis.plot(sides[~right], scales[~right], "x", color=COLORS[1], label="mistaken")
     axis.axvspan(*TRAIN_SIDES, color="0.92", zorder=0, label="sizes of the training")
     axis.set_xscale("log", base=2)
     axis.set_yscale("log", base=2)
@@ -222,12 +222,12 @@ def _digit(size: float) -> np.ndarray:
     return rescale_images(load_embedded_digits().x_test[DIGIT : DIGIT + 1], size)[0]
 
 
-def _show(axis: Any, image: np.ndarray, colours: str, limit: float | None = None) -> None:
-    if colours != "gray":
+def _show(axis: Any, image: np.ndarray, colors: str, limit: float | None = None) -> None:
+    if colors != "gray":
         limit = limit or np.abs(image).max()
-        axis.imshow(image, cmap=colours, vmin=-limit, vmax=limit)
+        axis.imshow(image, cmap=colors, vmin=-limit, vmax=limit)
     else:
-        axis.imshow(image, cmap=colours)
+        axis.imshow(image, cmap=colors)
     axis.set_xticks([])
     axis.set_yticks([])
 

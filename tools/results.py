@@ -34,7 +34,7 @@ _MEASURES = {
     "ap75": "IoU 0.75",
     "ap": "COCO mean",
     "size_error": "error of the size, %",
-    "centre_error": "error of the centre, %",
+    "center_error": "error of the centre, %",
 }
 
 

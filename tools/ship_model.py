@@ -58,7 +58,7 @@ def detector_card(name: str, results: dict, command: str) -> str:
     frame, (height, width) = settings["train_frame"], settings["test_shape"]
     rows = [
         f"| {row['size']:.3g} | {row['objects']} | {row['ap50']:.3f} | {row['ap75']:.3f} | "
-        f"{row['ap']:.3f} | {100 * row['size_error']:.1f} | {100 * row['centre_error']:.1f} |"
+        f"{row['ap']:.3f} | {100 * row['size_error']:.1f} | {100 * row['center_error']:.1f} |"
         for row in results["sizes"]
     ]
     everything = results["all"]

@@ -28,7 +28,7 @@ class Task:
     options: dict[str, Any]
     recipe: Recipe
     window: int
-    boundary: str = "replicate"
+    boundary: str = "edge"
     extent: Callable[[float], float] = float
     cnn: dict[str, Any] = dataclasses.field(default_factory=dict)
     head: str = "average"

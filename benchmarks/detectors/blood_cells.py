@@ -56,10 +56,10 @@ def our_network() -> keras.Model:
     return gaussian_derivative_network(
         input_shape=(None, None, 3),
         widths=WIDTHS,
-        classes=len(CLASSES),
+        num_classes=len(CLASSES),
         scales=_TRAIN_SCALES,
         scale_ratio=2**0.5,
-        output="points",
+        readout="points",
         boxes=True,
     )
 

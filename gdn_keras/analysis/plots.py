@@ -17,7 +17,7 @@ _STYLE = {
     "savefig.dpi": 200,
     "figure.constrained_layout.use": True,
 }
-COLOURS = ("#0b5394", "#cc4125", "#6aa84f", "#8e7cc3", "#bf9000", "#45818e")
+COLORS = ("#0b5394", "#cc4125", "#6aa84f", "#8e7cc3", "#bf9000", "#45818e")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
@@ -46,7 +46,7 @@ def draw_generalization(
                     np.log2(sizes),
                     accuracies,
                     marker=MARKERS[k % len(MARKERS)],
-                    color=COLOURS[k % len(COLOURS)],
+                    color=COLORS[k % len(COLORS)],
                     markersize=3.5,
                     linewidth=1.4,
                     label=name,
@@ -122,9 +122,9 @@ def draw_confusion(
         axis.imshow(shown, cmap="Reds", vmin=0, vmax=max(2, 1.5 * mistakes.max()))
         for true, predicted in np.ndindex(*confusion.shape):
             if confusion[true, predicted]:
-                colour = "0.45" if true == predicted else "black"
+                color = "0.45" if true == predicted else "black"
                 text = str(confusion[true, predicted])
-                axis.text(predicted, true, text, ha="center", va="center", fontsize=7, color=colour)
+                axis.text(predicted, true, text, ha="center", va="center", fontsize=7, color=color)
         steep = max(len(str(name)) for name in names) > 2
         axis.set_xticks(range(len(names)), names, rotation=90 if steep else 0)
         axis.set_yticks(range(len(names)), names)
@@ -182,12 +182,12 @@ def _size_axis(axis: Any, sizes: Sequence[float], size_name: str) -> None:
     axis.set_xlabel(size_name)
 
 
-def _edges(centres: np.ndarray) -> np.ndarray:
+def _edges(centers: np.ndarray) -> np.ndarray:
     """Edges of bins around ascending centres."""
-    if len(centres) == 1:
-        return np.array([centres[0] - 0.125, centres[0] + 0.125])
-    middle = (centres[1:] + centres[:-1]) / 2
-    return np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
+    if len(centers) == 1:
+        return np.array([centers[0] - 0.125, centers[0] + 0.125])
+    middle = (centers[1:] + centers[:-1]) / 2
+    return np.concatenate([[2 * centers[0] - middle[0]], middle, [2 * centers[-1] - middle[-1]]])
 
 
 @contextlib.contextmanager

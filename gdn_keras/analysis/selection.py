@@ -27,7 +27,7 @@ def scale_selection(model: keras.Model, images: np.ndarray, batch_size: int = 10
     """
     layer = scale_channels_of(model)
     stack = _channel_model(model).predict(images, batch_size=batch_size, verbose=0)
-    if layer.maps == "points":
+    if layer.readout == "points":
         return layer.points(np.shape(images)[1:3])[stack.max(axis=2).argmax(axis=1), 2]
     return np.asarray(layer.scales)[winning_channels(stack)]
 

@@ -27,16 +27,16 @@ class FramedPictures(LazyImages):
         self,
         pictures: Sequence[np.ndarray],
         frame: int,
-        centres: Sequence[tuple[float, float]] | None = None,
+        centers: Sequence[tuple[float, float]] | None = None,
     ) -> None:
         super().__init__((len(pictures), frame, frame, pictures[0].shape[2]), pictures[0].dtype)
         self._pictures = pictures
-        self._centres = centres or [None] * len(pictures)
+        self._centers = centers or [None] * len(pictures)
 
     def read(self, indices: np.ndarray) -> np.ndarray:
         images = np.empty((len(indices), *self.shape[1:]), self.dtype)
         for image, i in zip(images, indices, strict=True):
-            image[...] = place_in_frame(self._pictures[i], self.shape[1], self._centres[i])
+            image[...] = place_in_frame(self._pictures[i], self.shape[1], self._centers[i])
         return images
 
 
@@ -53,7 +53,7 @@ class RescaledPictures(LazyImages):
 
 
 def place_in_frame(
-    picture: np.ndarray, frame: int, centre: tuple[float, float] | None = None
+    picture: np.ndarray, frame: int, center: tuple[float, float] | None = None
 ) -> np.ndarray:
     """A square about one point of a picture; beyond the picture its edge pixels are continued.
 
@@ -64,7 +64,7 @@ def place_in_frame(
         frame: Height and width of the square.
         centre: Row and column of the point, to the nearest half pixel; the middle if `None`.
     """
-    middles = [(n - 1) / 2 for n in picture.shape[:2]] if centre is None else centre
+    middles = [(n - 1) / 2 for n in picture.shape[:2]] if center is None else center
     rows, columns = (
         np.clip(np.arange(frame) + math.floor(middle - (frame - 1) / 2 + 0.5), 0, length - 1)
         for middle, length in zip(middles, picture.shape[:2], strict=True)

@@ -9,12 +9,16 @@ from scipy import ndimage
 from gdn_keras.checks import check_boundary, check_non_negative, check_positive
 
 # What scipy.ndimage calls each boundary rule; zeros are put in afterwards.
-_SPLINE_MODES = {"zero": "reflect", "symmetric": "reflect", "replicate": "nearest"}
+_SPLINE_MODES = {"constant": "reflect", "symmetric": "reflect", "edge": "nearest"}
 
 
 @functools.lru_cache(maxsize=64)
 def resampling_matrix(
-    length: int, output_length: int, size: float, smoothing: float = 7 / 8, boundary: str = "zero"
+    length: int,
+    output_length: int,
+    size: float,
+    smoothing: float = 7 / 8,
+    boundary: str = "constant",
 ) -> np.ndarray:
     """The matrix that resizes a signal by `size` about its centre and then smooths it.
 
@@ -35,14 +39,14 @@ def resampling_matrix(
     kernel = _gaussian(smoothing * size * oversampling)
     reach = len(kernel) // 2
     fine = np.arange(-reach, (output_length - 1) * oversampling + reach + 1) / oversampling
-    from_centre = (fine - (output_length - 1) / 2) / size
-    position = [from_centre + (length - 1) / 2]
-    frame = np.heaviside(length / 2 - np.abs(from_centre), 0.5)
+    from_center = (fine - (output_length - 1) / 2) / size
+    position = [from_center + (length - 1) / 2]
+    frame = np.heaviside(length / 2 - np.abs(from_center), 0.5)
 
     matrix = np.empty((output_length, length))
     for j, pixel in enumerate(np.eye(length)):
         spline = ndimage.map_coordinates(pixel, position, order=3, mode=_SPLINE_MODES[boundary])
-        if boundary == "zero":
+        if boundary == "constant":
             spline *= frame
         matrix[:, j] = np.convolve(spline, kernel, "valid")[::oversampling]
     matrix.setflags(write=False)

@@ -163,7 +163,7 @@ class Scenes:
             if corner is None:
                 continue
             _add_light(frame, patch, corner)
-            square = _centred_box(corner, patch.shape, (side, side))
+            square = _centered_box(corner, patch.shape, (side, side))
             taken = np.vstack([taken, square])
             rows.append((self._box(patch, corner), self.labels[k], size))
         if self.background == "clutter":
@@ -198,7 +198,7 @@ class Scenes:
         if (high < low).any():
             return None
         corners = rng.integers(low, high + 1, (_TRIES, 2))
-        boxes = _centred_box(corners, whole[::-1], box)
+        boxes = _centered_box(corners, whole[::-1], box)
         begin = np.maximum(boxes[:, None, :2], taken[:, :2])
         end = np.minimum(boxes[:, None, 2:], taken[:, 2:])
         shared = np.prod(np.maximum(end - begin, 0), axis=2)
@@ -331,8 +331,8 @@ def _varied(rng: np.random.Generator, image: np.ndarray) -> np.ndarray:
     angle, slant = rng.uniform(-1, 1, 2) * (ROTATION, SHEAR)
     cos, sin = np.cos(angle), np.sin(angle)
     linear = np.array([[slant * sin + cos, sin], [slant * cos - sin, cos]])
-    centre = (np.array(image.shape[:2]) - 1) / 2
-    offset = centre - linear @ centre
+    center = (np.array(image.shape[:2]) - 1) / 2
+    offset = center - linear @ center
     planes = [
         ndimage.affine_transform(image[..., k], linear, offset, order=3)
         for k in range(image.shape[2])
@@ -365,11 +365,11 @@ def _add_light(frame: np.ndarray, patch: np.ndarray, corner: np.ndarray) -> None
     target += light - target * light / _PEAK
 
 
-def _centred_box(corner: ArrayLike, patch: ArrayLike, sides: ArrayLike) -> np.ndarray:
+def _centered_box(corner: ArrayLike, patch: ArrayLike, sides: ArrayLike) -> np.ndarray:
     """The box of these sides about the centre of a patch, (x1, y1, x2, y2)."""
     half = np.asarray(sides) / 2
-    centre = np.asarray(corner) + np.asarray(patch)[1::-1] / 2
-    return np.concatenate([centre - half, centre + half], axis=-1)
+    center = np.asarray(corner) + np.asarray(patch)[1::-1] / 2
+    return np.concatenate([center - half, center + half], axis=-1)
 
 
 def _check_pair(name: str, value: Any, meaning: str) -> tuple[Any, Any]:

@@ -36,7 +36,7 @@ def rescale_images(
     output_shape: tuple[int, int] = (112, 112),
     *,
     smoothing: float = 7 / 8,
-    boundary: str = "zero",
+    boundary: str = "constant",
     peak: float | None = _PEAK,
 ) -> np.ndarray:
     """Rescales images about their centre, by the recipe of MNIST Large Scale.
@@ -69,8 +69,8 @@ def rescale_images(
         size: Positive scale factor: 2 makes everything twice as large.
         output_shape: Height and width of the result.
         smoothing: Standard deviation of the smoothing in *input* pixels; 0 leaves it out.
-        boundary: What lies outside the image: `"zero"`, `"symmetric"` (edge pixel repeated) or
-            `"replicate"`. Natural images with `size < 1` want `"symmetric"`.
+        boundary: What lies outside the image: `"constant"` (zero), `"symmetric"` (mirrored, edge
+            pixel repeated) or `"edge"`. Natural images with `size < 1` want `"symmetric"`.
         peak: Largest value of each image in the result (pixels must not be negative), or `None` to
             leave values as they are.
 
@@ -83,8 +83,8 @@ def rescale_images(
     """
     images = _checked_images(images, peak)
     check_resampling(size, smoothing, boundary)
-    colour = images.ndim == 4
-    planes = np.moveaxis(images, 3, 1) if colour else images[:, None]
+    color = images.ndim == 4
+    planes = np.moveaxis(images, 3, 1) if color else images[:, None]
     count, channels, height, width = planes.shape
     output_height, output_width = checked_shape(output_shape)
     vertical = resampling_matrix(height, output_height, size, smoothing, boundary)
@@ -100,7 +100,7 @@ def rescale_images(
         ]
     for job in jobs:
         job.result()
-    return np.ascontiguousarray(np.moveaxis(result, 1, 3)) if colour else result[:, 0]
+    return np.ascontiguousarray(np.moveaxis(result, 1, 3)) if color else result[:, 0]
 
 
 def rescale_to_sizes(
@@ -121,7 +121,7 @@ def rescale_map(
     output_shape: tuple[int, int] = (112, 112),
     *,
     smoothing: float = 7 / 8,
-    boundary: str = "zero",
+    boundary: str = "constant",
     peak: float | None = _PEAK,
 ) -> Callable:
     """`rescale_images` as a TensorFlow function on batches, for `tf.data.Dataset.map`.

@@ -56,7 +56,7 @@ class Detector(keras.Model):
     Example:
 
     >>> network = gdn_keras.models.gaussian_derivative_network(
-    ...     input_shape=(None, None, 1), classes=10, scales=[0.5, 0.71, 1, 1.41, 2], output="points"
+    ...     (None, None, 1), num_classes=10, scales=[0.5, 0.71, 1, 1.41, 2], readout="points"
     ... )
     >>> detector = Detector(network, num_classes=10, preprocessor=ArctanContrast(stretch=False))
     >>> detector.compile("adam")
@@ -428,7 +428,7 @@ def _layer_with_grids(network: keras.Model) -> keras.layers.Layer:
             return layer
     raise ValueError(
         "`network` must be a Keras model with a layer that has a method `point_grids`, such as "
-        f'gaussian_derivative_network(output="points"). Received: network={network!r}'
+        f'gaussian_derivative_network(readout="points"). Received: network={network!r}'
     )
 
 

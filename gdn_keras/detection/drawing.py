@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_COLOURS = (
+_COLORS = (
     "#ff5c5c", "#4cc9f0", "#ffd166", "#06d6a0", "#c77dff",
     "#ff9f1c", "#90be6d", "#f78fb3", "#a0c4ff", "#e0e0e0",
 )  # fmt: skip
@@ -36,15 +36,15 @@ def draw_boxes(image: np.ndarray, found: Mapping[str, np.ndarray], scale: int = 
     line, text_height = (max(least, min(picture.size) // n) for least, n in ((1, 240), (10, 32)))
     for k in np.flatnonzero(np.asarray(found["labels"]) >= 0):
         label = int(found["labels"][k])
-        colour = _COLOURS[label % len(_COLOURS)]
+        color = _COLORS[label % len(_COLORS)]
         x1, y1, x2, y2 = (np.asarray(found["boxes"][k], "float64") * scale).tolist()
-        pen.rectangle((x1, y1, x2, y2), outline=colour, width=line)
+        pen.rectangle((x1, y1, x2, y2), outline=color, width=line)
         text = str(found["names"][k]) if "names" in found else str(label)
         if "confidence" in found:
             text = f"{text} {float(found['confidence'][k]):.2f}"
         left = min(x1, picture.width - pen.textlength(text, font_size=text_height))
         place = max(0, left), max(0, y1 - 1.3 * text_height)
-        pen.text(place, text, fill=colour, font_size=text_height)
+        pen.text(place, text, fill=color, font_size=text_height)
     return picture
 
 

@@ -25,7 +25,7 @@ class SizePrecision(NamedTuple):
         objects: How many there are.
         ap50, ap75, ap: Average precision, see `AveragePrecision`; NaN without objects.
         size_error: Median of |size found / size - 1|; `None` if nothing was found.
-        centre_error: Median distance between centres, in sides of the box.
+        center_error: Median distance between centres, in sides of the box.
     """
 
     size: float | None
@@ -34,7 +34,7 @@ class SizePrecision(NamedTuple):
     ap75: float
     ap: float
     size_error: float | None
-    centre_error: float | None
+    center_error: float | None
 
 
 class Matches(NamedTuple):

@@ -103,8 +103,8 @@ def _draw_map(
     half_x, half_y = (step * count / 2 for count in heat.shape[::-1])
     axis.set_facecolor("black")
     extent = (-half_x, half_x, half_y, -half_y)
-    colours = {"cmap": "inferno", "vmin": 0, "vmax": top, "interpolation": "bilinear"}
-    axis.imshow(heat, extent=extent, **colours)
+    colors = {"cmap": "inferno", "vmin": 0, "vmax": top, "interpolation": "bilinear"}
+    axis.imshow(heat, extent=extent, **colors)
     axis.set(xlim=(-shape[1] / 2, shape[1] / 2), ylim=(shape[0] / 2, -shape[0] / 2))
     axis.set(xticks=[], yticks=[])
     axis.set_xlabel(f"{grid.scale:.2g}", fontsize=10)

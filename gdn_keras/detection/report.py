@@ -102,7 +102,7 @@ def _table(results: dict[str, Any]) -> str:
     ]
     for row in [*results["sizes"], results["all"]]:
         name = "all" if row["size"] is None else f"{row['size']:.3g}"
-        errors = (_percent(row[k]) for k in ("size_error", "centre_error"))
+        errors = (_percent(row[k]) for k in ("size_error", "center_error"))
         values = ("" if row[k] is None else f"{row[k]:.3f}" for k in _CURVES)
         lines.append(f"| {name} | {row['objects']} | {' | '.join((*values, *errors))} |")
     note = (

@@ -66,10 +66,10 @@ def object_heat(
     Returns:
         `[batch, points, objects]`.
     """
-    x, y, width, height = _centres(boxes)
+    x, y, width, height = _centers(boxes)
     dx, dy = (
-        (at[None, :, None] - centre[:, None]) / points.step[None, :, None]
-        for at, centre in ((points.x, x), (points.y, y))
+        (at[None, :, None] - center[:, None]) / points.step[None, :, None]
+        for at, center in ((points.x, x), (points.y, y))
     )
     distance = dx**2 + dy**2
     if not any_size:
@@ -92,7 +92,7 @@ def box_targets(points: Points, heat: Any, boxes: Any, extent: float) -> Any:
     Offset of the centre in steps, then the logs of width and height over `extent * sigma_0`.
     """
     nearest = ops.one_hot(ops.argmax(heat, axis=2), ops.shape(boxes)[1], dtype=heat.dtype)
-    x, y, width, height = _centres(ops.matmul(nearest, ops.cast(boxes, heat.dtype)))
+    x, y, width, height = _centers(ops.matmul(nearest, ops.cast(boxes, heat.dtype)))
     side = extent * points.scale
     return ops.stack(
         [
@@ -104,6 +104,6 @@ def box_targets(points: Points, heat: Any, boxes: Any, extent: float) -> Any:
     )
 
 
-def _centres(boxes: Any) -> tuple[Any, Any, Any, Any]:
+def _centers(boxes: Any) -> tuple[Any, Any, Any, Any]:
     x1, y1, x2, y2 = (boxes[..., k] for k in range(4))
     return (x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1

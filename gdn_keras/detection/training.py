@@ -33,10 +33,10 @@ def points_network(settings: DetectorSettings, scales: tuple[float, ...]) -> ker
     return gaussian_derivative_network(
         input_shape=(None, None, 1),
         widths=settings.widths,
-        classes=CLASSES,
+        num_classes=CLASSES,
         scales=scales,
         scale_ratio=settings.scale_ratio,
-        output="points",
+        readout="points",
         boxes=settings.boxes,
     )
 

@@ -34,7 +34,7 @@ def in_float32(model: keras.Model) -> keras.Model:
     if ranks != (3, 2):
         raise ValueError(
             "`model` must go from images over a stack [batch, scale channels, classes], "
-            '`ScaleChannels(..., pooling=None)` with output="center", to logits [batch, classes]. '
+            '`ScaleChannels(..., pooling=None)` with readout="center", to logits [batch, classes]. '
             f"Received: {tuple(channels.output.shape)} and {tuple(model.output_shape)}"
         )
     if all(layer.compute_dtype == "float32" for layer in _all_layers(model)):

@@ -42,13 +42,13 @@ def check_network(program: Program, geometry: Geometry, scales: Sequence[float])
                 "After a read-out there are vectors, which only layers that act on them alone "
                 f"can take. Received: {layer!r} after one"
             )
-        if 0 in sources and (node.read or node.neighbours or set(sources) != {0}):
+        if 0 in sources and (node.read or node.neighbors or set(sources) != {0}):
             raise ValueError(
                 "The image itself has no scale: it must go through a GaussianDerivative or a "
                 "GaussianSmoothing layer before it is read, or meets what went through one. "
                 f"Received: {layer!r} on the image"
             )
-        if node.neighbours:
+        if node.neighbors:
             _check_progression(scales)
         spacing = sources[0]
         if node.sigma and spacing is not None and geometry.sampling == "matched":

@@ -79,7 +79,7 @@ class Program:
                 continue
             edges = [group.edges[n] for group in groups]
             node = self.nodes[n]
-            if node.sigma is None and not node.read and not node.neighbours:
+            if node.sigma is None and not node.read and not node.neighbors:
                 inputs = aligned(inputs, edges)
             states.append(rule.run(step, inputs, edges, training))
         return states[-1]

@@ -113,7 +113,7 @@ def smooth_depthwise(x: Any, sigma: float, margin: int, boundary: str, truncatio
 
 def extend(x: Any, axis: int, margin: int, boundary: str) -> Any:
     """Continue images beyond their edges by `margin` pixels, however large that is."""
-    if boundary == "zero":
+    if boundary == "constant":
         padding = [(margin, margin) if a == axis else (0, 0) for a in range(4)]
         return ops.pad(x, padding)
     size = ops.shape(x)[axis]

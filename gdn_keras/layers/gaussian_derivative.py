@@ -60,7 +60,7 @@ class GaussianDerivative(keras.layers.Layer):
         order: Highest order of differentiation, 1, 2 (the paper's) or 3.
         zero_order: Add the smoothed image itself as a term.
         boundary: What the image is taken to be beyond its edges: "symmetric" (mirrored, the edge
-            pixel repeated), "replicate" (the edge pixel) or "zero".
+            pixel repeated), "edge" (the edge pixel) or "constant" (zero).
         truncation: Bound on the mass of the smoothing kernel that is cut off.
         activation: Applied to the result, as in `Conv2D`.
         use_bias: Whether there is an offset C_0.

@@ -37,7 +37,7 @@ class GaussianSmoothing(keras.layers.Layer):
     Args:
         sigma: Standard deviation in pixels, >= 0. 0 is the identity.
         boundary: What the image is taken to be beyond its edges: "symmetric" (mirrored, the edge
-            pixel repeated), "replicate" (the edge pixel) or "zero".
+            pixel repeated), "edge" (the edge pixel) or "constant" (zero).
         truncation: Bound on the mass of the kernel that is cut off before it is normalised.
         **kwargs: Passed to `keras.layers.Layer`.
 

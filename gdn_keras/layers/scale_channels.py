@@ -19,7 +19,6 @@ from gdn_keras.layers._unknown_sizes import TracedFunctions
 from gdn_keras.layers.scale_pooling import ScalePooling
 from gdn_keras.scale_space import (
     DEFAULT_CONE,
-    MAPS,
     SAMPLINGS,
     Geometry,
     Group,
@@ -27,6 +26,8 @@ from gdn_keras.scale_space import (
     plan_channels,
     point_grids,
 )
+
+READOUTS = ("map", "points")
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -79,8 +80,8 @@ class ScaleChannels(keras.layers.Layer):
             deviations of the smoothing that is still to come. It is a part of the network as sigma
             is: feature maps are mirrored at the cone's end, so that the same weights with another
             cone, or read in another way, give other numbers.
-        maps: Without a read-out: "pixels" for maps of the image's size, or "points" for what the
-            last grids hold, [batch, points, features]; see `points`. Points are not pooled.
+        readout: Without a read-out layer: "map" for maps of the image's size, or "points" for what
+            the last grids hold, [batch, points, features]; see `points`. Points are not pooled.
         surround: Share of their height and width by which feature maps go on beyond the image on
             each side, for objects that reach its edge or go beyond it. The image is then continued
             with its edge pixels, and `boundary` is for feature maps only. Not for a network
@@ -95,7 +96,7 @@ class ScaleChannels(keras.layers.Layer):
 
     Output shape:
         [batch, features] with a read-out, else [batch, height, width, features]; without pooling,
-        a scale axis after the batch axis. With `maps="points"`, [batch, points, features].
+        a scale axis after the batch axis. With `readout="points"`, [batch, points, features].
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class ScaleChannels(keras.layers.Layer):
         sampling: str = "matched",
         density: float = 1.0,
         cone: float = DEFAULT_CONE,
-        maps: str = "pixels",
+        readout: str = "map",
         surround: float = 0.0,
         **kwargs: Any,
     ):
@@ -119,7 +120,7 @@ class ScaleChannels(keras.layers.Layer):
         self.sampling = check_choice("sampling", sampling, SAMPLINGS)
         self.density = check_positive("density", density)
         self.cone = check_positive("cone", cone)
-        self.maps = check_choice("maps", maps, MAPS)
+        self.readout = check_choice("readout", readout, READOUTS)
         self.surround = check_surround(surround)
         self._pool = None if pooling is None else ScalePooling(pooling, dtype=self.dtype_policy)
         self._read()
@@ -142,14 +143,15 @@ class ScaleChannels(keras.layers.Layer):
             truncation=smoothing.truncation,
             density=self.density,
             cone=self.cone,
-            maps=self.maps,
+            maps="points" if self.readout == "points" else "pixels",
             surround=self.surround,
         )
         check_network(program, geometry, self.scales)
-        if self.maps == "points" and (not geometry.has_maps or self.pooling is not None):
+        if self.readout == "points" and (not geometry.has_maps or self.pooling is not None):
             raise ValueError(
-                '`maps="points"` is for a network without a read-out, and points are not pooled: '
-                f"set `pooling=None`. Received: pooling={self.pooling!r}, network={self.network!r}"
+                '`readout="points"` is for a network without a read-out layer, and points are not '
+                f"pooled: set `pooling=None`. Received: pooling={self.pooling!r}, "
+                f"network={self.network!r}"
             )
         if self.surround and (geometry.has_maps or _averages(program)):
             raise ValueError(
@@ -196,7 +198,7 @@ class ScaleChannels(keras.layers.Layer):
         )
 
     def points(self, shape: Sequence[int]) -> np.ndarray:
-        """(x, y, sigma_0) in pixels of each point of `maps="points"`, float32 [points, 3].
+        """(x, y, sigma_0) in pixels of each point of `readout="points"`, float32 [points, 3].
 
         The image of the given height and width covers [0, width] x [0, height]. Points go channel
         by channel, the finest first, and row by row.
@@ -230,7 +232,7 @@ class ScaleChannels(keras.layers.Layer):
         outputs = program.run(groups, inputs, training)
         if not geometry.has_maps:
             return stacked_vectors(outputs)
-        if self.maps == "points":
+        if self.readout == "points":
             return stacked_points(outputs)
         return stacked_maps(outputs, groups)
 
@@ -267,7 +269,7 @@ class ScaleChannels(keras.layers.Layer):
         batch, height, width, channels = input_shape
         program, geometry = self._read()
         features = program.features(channels)[-1]
-        if geometry.has_maps and self.maps == "points":
+        if geometry.has_maps and self.readout == "points":
             known = None not in (height, width)
             grids = self.point_grids((height, width)) if known else ()
             return (batch, sum(g.rows * g.columns for g in grids) or None, features)
@@ -284,7 +286,7 @@ class ScaleChannels(keras.layers.Layer):
             "sampling": self.sampling,
             "density": self.density,
             "cone": self.cone,
-            "maps": self.maps,
+            "readout": self.readout,
             "surround": self.surround,
         }
 

@@ -82,10 +82,10 @@ class ScaleInteraction(keras.layers.Layer):
             f"channels. Received: a call on inputs of shape {tuple(inputs.shape)}"
         )
 
-    def mix(self, neighbour: Any, side: int) -> Any:
+    def mix(self, neighbor: Any, side: int) -> Any:
         """The contribution of the finer (side 0) or the coarser (side 1) neighbour."""
-        kernel = ops.cast(ops.convert_to_tensor(self.kernel), neighbour.dtype)
-        return ops.matmul(neighbour, kernel[side])
+        kernel = ops.cast(ops.convert_to_tensor(self.kernel), neighbor.dtype)
+        return ops.matmul(neighbor, kernel[side])
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         return tuple(input_shape)
@@ -104,7 +104,7 @@ class _Interaction(Rule):
         self._layer = layer
 
     def node(self, inputs: tuple[int, ...]) -> Node:
-        return Node(inputs, neighbours=True)
+        return Node(inputs, neighbors=True)
 
     def run(
         self, step: Step, inputs: Sequence[Channels], edges: Edges, training: bool | None

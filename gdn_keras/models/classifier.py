@@ -17,7 +17,7 @@ class Classifier(CheckedImages, keras.Model):
 
     Example:
 
-    >>> network = gdn_keras.models.gaussian_derivative_network((64, 64, 3), classes=2)
+    >>> network = gdn_keras.models.gaussian_derivative_network((64, 64, 3), num_classes=2)
     >>> model = Classifier(network, ["cat", "dog"], keras.layers.Rescaling(1 / 255))
     >>> model.predict(np.zeros((1, 64, 64, 3), "uint8"), verbose=0).shape
     (1, 2)

@@ -25,18 +25,18 @@ from gdn_keras.scale_space import DEFAULT_CONE, DEFAULT_TRUNCATIONS, SAMPLINGS
 
 _FIRST_LOGIT = -3.0
 
-READ_OUTS = {
+READOUTS = {
     "center": CentralPixel,
     "anywhere": keras.layers.GlobalMaxPooling2D,
     "average": keras.layers.GlobalAveragePooling2D,
 }
-OUTPUTS = (*READ_OUTS, "points", "map")
+OUTPUTS = (*READOUTS, "points", "map")
 
 
 def gaussian_derivative_network(
     input_shape: Sequence[int | None] = (112, 112, 1),
     widths: Sequence[int] = (12, 16, 24, 32, 64),
-    classes: int = 10,
+    num_classes: int = 10,
     scales: Sequence[float] = PAPER_SCALES,
     scale_ratio: float = 1.25,
     pooling: str | None = None,
@@ -49,7 +49,7 @@ def gaussian_derivative_network(
     truncation: float | None = None,
     density: float = 1.0,
     cone: float = DEFAULT_CONE,
-    output: str = "center",
+    readout: str = "center",
     boxes: bool = False,
     surround: float = 0.0,
     dtype: Any = None,
@@ -63,14 +63,14 @@ def gaussian_derivative_network(
 
     Example:
 
-    >>> model = gdn_keras.models.gaussian_derivative_network(input_shape=(64, 64, 3), classes=5)
+    >>> model = gdn_keras.models.gaussian_derivative_network(input_shape=(64, 64, 3), num_classes=5)
     >>> model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
 
     Args:
         input_shape: Height, width and channels of the images. Height and width may be `None`, for
             batches of any one size.
         widths: Feature channels of the layers before the last.
-        classes: Number of classes: feature channels of the last layer.
+        num_classes: Number of classes: feature channels of the last layer.
         scales: sigma_0 of the scale channels in pixels, in increasing order.
         scale_ratio: r, the ratio between the sigmas of successive layers, >= 1.
         pooling: Over scale channels: "max" (the default; an object has one size), "average" (where
@@ -86,12 +86,12 @@ def gaussian_derivative_network(
         scale_dropout: Share of the scale channels left out at random in training. It helps where
             few sizes are in the training set and one channel learns all the work, and with
             textures, which give every channel something to see.
-        boundary: "symmetric", "replicate" or "zero"; with `surround`, of feature maps only.
+        boundary: "symmetric", "edge" or "constant"; with `surround`, of feature maps only.
         truncation: Bound on the mass cut off each smoothing kernel; 1e-3 for matched sampling by
             default, and 1e-4 for dense, whose operators are then of lower rank and cheaper.
         density: Grid points per sigma of a matched channel. See `ScaleChannels`.
         cone: Width of the receptive cone where the centre is read. See `ScaleChannels`.
-        output: What is read of each channel, on its own grid. "center": class scores of what is in
+        readout: What is read of each channel, on its own grid. "center": class scores of what is in
             the middle of the image. "anywhere": the highest class scores of any place. "average":
             class scores of features averaged over the image, for textures. "points": scores at
             each point of the channels' last grids, [batch, points, classes], for detection; see
@@ -101,7 +101,7 @@ def gaussian_derivative_network(
         surround: Share of their height and width by which images are continued on each side, with
             their edge pixels. It helps objects that reach the edge of the image or go beyond it,
             if training showed images that go on like this (`datasets.random_frame`). For
-            output="center" and "anywhere" only. See `ScaleChannels`.
+            readout="center" and "anywhere" only. See `ScaleChannels`.
         dtype: Keras's dtype policy of the layers, such as "mixed_bfloat16"; the global one by
             default. Logits are in single precision at least.
         name: Name of the model.
@@ -111,19 +111,19 @@ def gaussian_derivative_network(
         stack before pooling (see `channel_model`).
     """
     widths = check_widths(widths)
-    classes = check_integer("classes", classes)
+    num_classes = check_integer("num_classes", num_classes)
     if check_positive("scale_ratio", scale_ratio) < 1:
         raise ValueError(f"`scale_ratio` must be >= 1. Received: scale_ratio={scale_ratio!r}")
-    check_choice("output", output, OUTPUTS)
+    check_choice("readout", readout, OUTPUTS)
     input_shape = check_input_shape(input_shape)
     check_choice("sampling", sampling, SAMPLINGS)
-    if output == "points" and (pooling is not None or scale_dropout):
+    if readout == "points" and (pooling is not None or scale_dropout):
         raise ValueError(
-            "`pooling` and `scale_dropout` have nothing to do with output='points', which are not "
+            "`pooling` and `scale_dropout` have nothing to do with readout='points', which are not "
             f"pooled. Received: pooling={pooling!r}, scale_dropout={scale_dropout!r}"
         )
-    if boxes and output != "points":
-        raise ValueError(f"`boxes` are for output='points' only. Received: output={output!r}")
+    if boxes and readout != "points":
+        raise ValueError(f"`boxes` are for readout='points' only. Received: readout={readout!r}")
     policy = keras.dtype_policies.get(dtype)
     logits = "float32" if policy.compute_dtype in ("float16", "bfloat16") else policy
     truncation = DEFAULT_TRUNCATIONS[sampling] if truncation is None else truncation
@@ -143,7 +143,7 @@ def gaussian_derivative_network(
         ]
         for width, sigma in zip(widths, sigmas, strict=False)
     ]
-    head = _head(classes, output, sigmas[-1], jet, logits)
+    head = _head(num_classes, readout, sigmas[-1], jet, logits)
     assemble = _residual_network if residual else _cascade
     box_layer = _box_layer(sigmas[-1], jet, logits) if boxes else None
     network = assemble(layers, head, box_layer, input_shape[-1], policy)
@@ -156,12 +156,12 @@ def gaussian_derivative_network(
         sampling=sampling,
         density=density,
         cone=cone,
-        maps="points" if output == "points" else "pixels",
+        readout="points" if readout == "points" else "map",
         surround=surround,
         name="scale_channels",
         dtype=policy,
     )(images)
-    if output == "points":
+    if readout == "points":
         return ImageModel(images, stack, name=name)
     pooling = "max" if pooling is None else pooling
     pool = ScalePooling(pooling, scale_dropout, dtype=logits, name="scale_pooling")
@@ -169,7 +169,7 @@ def gaussian_derivative_network(
 
 
 def _head(
-    classes: int, output: str, sigma: float, jet: dict[str, Any], dtype: Any
+    num_classes: int, readout: str, sigma: float, jet: dict[str, Any], dtype: Any
 ) -> list[keras.Layer]:
     """What makes class scores of features.
 
@@ -179,11 +179,11 @@ def _head(
     """
     first_logit = keras.initializers.Constant(_FIRST_LOGIT)
     norm = ScaleBatchNormalization(beta_initializer=first_logit, dtype=dtype)
-    if output == "average":
-        dense = keras.layers.Dense(classes, use_bias=False, dtype=dtype)
-        return [READ_OUTS[output](dtype=dtype), dense, norm]
-    scores = [GaussianDerivative(classes, sigma, dtype=dtype, **jet), norm]
-    return [*scores, READ_OUTS[output](dtype=dtype)] if output in READ_OUTS else scores
+    if readout == "average":
+        dense = keras.layers.Dense(num_classes, use_bias=False, dtype=dtype)
+        return [READOUTS[readout](dtype=dtype), dense, norm]
+    scores = [GaussianDerivative(num_classes, sigma, dtype=dtype, **jet), norm]
+    return [*scores, READOUTS[readout](dtype=dtype)] if readout in READOUTS else scores
 
 
 def _box_layer(sigma: float, jet: dict[str, Any], dtype: Any) -> keras.Layer:

@@ -15,7 +15,7 @@ _PACKAGE = Path(__file__).parents[1]
 _FOLDERS = (_PACKAGE / "saved_models", _PACKAGE.parent / "saved_models")
 
 # What weights do not depend on.
-_FREE = ("input_shape", "scales", "output", "surround")
+_FREE = ("input_shape", "scales", "readout", "surround")
 
 
 def from_preset(preset: str, load_weights: bool = True, **overrides: Any) -> keras.Model:
@@ -28,14 +28,14 @@ def from_preset(preset: str, load_weights: bool = True, **overrides: Any) -> ker
 
     >>> trained = gdn_keras.from_preset("default_size2")
     >>> larger = gdn_keras.from_preset("default_size2", input_shape=(224, 224, 1))
-    >>> untrained = gdn_keras.from_preset("default", input_shape=(64, 64, 3), classes=5)
+    >>> untrained = gdn_keras.from_preset("default", input_shape=(64, 64, 3), num_classes=5)
 
     Args:
         preset: A key of `gdn_keras.presets.PRESETS`.
         load_weights: Whether to load trained weights. Without them, and for presets that have
             none, weights are random.
         **overrides: Arguments of `gaussian_derivative_network` that replace the preset's. With
-            trained weights only those that `retarget` has: `input_shape`, `scales`, `output` and
+            trained weights only those that `retarget` has: `input_shape`, `scales`, `readout` and
             `surround`; of a detector, those of `Detector`, such as thresholds.
 
     Raises:

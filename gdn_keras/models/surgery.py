@@ -8,7 +8,7 @@ import keras
 from gdn_keras.checks import check_choice, check_input_shape, check_scales
 from gdn_keras.layers import GaussianDerivative, ScaleChannels, ScalePooling
 from gdn_keras.models.classifier import Classifier
-from gdn_keras.models.gaussian_derivative_network import OUTPUTS, READ_OUTS
+from gdn_keras.models.gaussian_derivative_network import OUTPUTS, READOUTS
 from gdn_keras.models.image_model import ImageModel
 from gdn_keras.scale_space import jet_orders
 
@@ -34,7 +34,7 @@ def scale_channels_of(model: keras.Model) -> ScaleChannels:
 def _require_graph(model: keras.Model) -> ScaleChannels:
     """The `ScaleChannels` layer of a model, if it is known what the layer is connected to."""
     layer = scale_channels_of(model)
-    if not hasattr(layer, "output"):
+    if not hasattr(layer, "readout"):
         raise ValueError(
             "`model` must be a functional or a built sequential model, so that its graph is known. "
             f"Received: model={model.name!r}, which has no inputs yet"
@@ -46,7 +46,7 @@ def retarget(
     model: keras.Model,
     input_shape: Sequence[int | None] | None = None,
     scales: Sequence[float] | None = None,
-    output: str | None = None,
+    readout: str | None = None,
     surround: float | None = None,
 ) -> keras.Model:
     """The same network, with the same weights, for other images, scale channels or read-outs.
@@ -65,19 +65,19 @@ def retarget(
 
     >>> small = gdn_keras.models.from_preset("default", input_shape=(56, 56, 1), scales=(1, 2))
     >>> large = gdn_keras.models.retarget(small, input_shape=(112, 112, 1), scales=(1, 2, 4, 8))
-    >>> points = gdn_keras.models.retarget(small, input_shape=(None, None, 1), output="points")
+    >>> points = gdn_keras.models.retarget(small, input_shape=(None, None, 1), readout="points")
 
     Args:
         model: A model made by `gaussian_derivative_network`, or any other functional model with
             one `ScaleChannels` layer.
         input_shape: Height, width and channels of the new model's images; unchanged by default.
         scales: sigma_0 of the new model's scale channels; unchanged by default.
-        output: As in `gaussian_derivative_network`; unchanged by default.
+        readout: As in `gaussian_derivative_network`; unchanged by default.
         surround: As in `gaussian_derivative_network`; unchanged by default, but 0 for an output
             other than "center" and "anywhere".
     """
     if isinstance(model, Classifier):
-        network = retarget(model.network, input_shape, scales, output, surround)
+        network = retarget(model.network, input_shape, scales, readout, surround)
         return Classifier(network, model.class_names, _copy(model.preprocessor), name=model.name)
     channels = _require_graph(model)
     shape = check_input_shape(model.input_shape[1:] if input_shape is None else input_shape)
@@ -89,19 +89,19 @@ def retarget(
     changes: dict[str, Any] = {}
     if scales is not None:
         changes["scales"] = check_scales(scales)
-    if output in ("average", "points", "map") and surround is None:
+    if readout in ("average", "points", "map") and surround is None:
         surround = 0.0
     if surround is not None:
         changes["surround"] = surround
-    if output is not None:
-        check_choice("output", output, OUTPUTS)
-        if output != "points" and _has_boxes(channels.network):
+    if readout is not None:
+        check_choice("readout", readout, OUTPUTS)
+        if readout != "points" and _has_boxes(channels.network):
             raise ValueError(
-                "`output` must be 'points' for a network with boxes, which are no class scores. "
-                f"Received: output={output!r}"
+                "`readout` must be 'points' for a network with boxes, which are no class scores. "
+                f"Received: readout={readout!r}"
             )
-        changes["maps"] = "points" if output == "points" else "pixels"
-        if output == "points":
+        changes["readout"] = "points" if readout == "points" else "map"
+        if readout == "points":
             changes["pooling"] = None
 
     def clone(layer: keras.Layer) -> keras.Layer:
@@ -109,15 +109,15 @@ def retarget(
         if not isinstance(layer, ScaleChannels):
             return type(layer).from_config(config)
         network = keras.saving.deserialize_keras_object(config["network"])
-        network = network if output is None else _read_as(network, output)
+        network = network if readout is None else _read_as(network, readout)
         return ScaleChannels(**{**config, "network": network, **changes})
 
     def call(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(layer, ScalePooling) and output == "points":
+        if isinstance(layer, ScalePooling) and readout == "points":
             return args[0]
         result = layer(*args, **kwargs)
-        was_points = isinstance(layer, ScaleChannels) and channels.maps == "points"
-        if was_points and output not in (None, "points"):
+        was_points = isinstance(layer, ScaleChannels) and channels.readout == "points"
+        if was_points and readout not in (None, "points"):
             return ScalePooling(dtype=result.dtype, name="scale_pooling")(result)
         return result
 
@@ -137,17 +137,17 @@ def _has_boxes(network: keras.Model) -> bool:
     if not isinstance(last, keras.layers.Concatenate):
         return False
     fours = [x for x in network.layers if isinstance(x, GaussianDerivative) and x.filters == 4]
-    return any(layer.output is last.input[-1] for layer in fours)
+    return any(layer.readout is last.input[-1] for layer in fours)
 
 
-def _read_as(network: keras.Model, output: str) -> keras.Model:
+def _read_as(network: keras.Model, readout: str) -> keras.Model:
     """The network with another read-out, or none, in the place of the one it has."""
-    kinds = tuple(READ_OUTS.values())
+    kinds = tuple(READOUTS.values())
     found = [layer for layer in network.layers if isinstance(layer, kinds)]
     last = found[-1] if found else network.layers[-1]
     replacement = []
-    if output in READ_OUTS:
-        replacement = [READ_OUTS[output](dtype=last.dtype_policy)]
+    if readout in READOUTS:
+        replacement = [READOUTS[readout](dtype=last.dtype_policy)]
     if isinstance(network, keras.Sequential):
         layers: list[keras.Layer] = []
         for layer in network.layers:

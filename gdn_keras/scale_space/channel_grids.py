@@ -79,7 +79,7 @@ def _dense_axis(size: Any, scale: float, geometry: Geometry, xp: ModuleType) -> 
             reach = node.margin + truncation_radius(node.sigma * scale, geometry.truncation)
         # The centre of an even image is the mean of its two central pixels.
         wanted = {"center": 2 - size % 2, "everywhere": whole}.get(node.read or "", needed[own])
-        wanted = whole if node.neighbours else wanted + 2 * reach
+        wanted = whole if node.neighbors else wanted + 2 * reach
         for k in node.inputs:
             needed[k] = xp.minimum(whole, xp.maximum(needed[k], wanted))
     axes: list[Axis | None] = []

@@ -49,7 +49,7 @@ class Node:
     sigma: float | None = None
     margin: int = 0
     read: str | None = None
-    neighbours: bool = False
+    neighbors: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Geometry:
                 elif source is not None and target is not None and source != target:
                     added = (source / self.density / 2) ** 2
                 variance[k] = max(variance[k], wanted + added)
-                if node.neighbours:
+                if node.neighbors:
                     variance[k] = EVERYWHERE
         return [math.sqrt(v) for v in variance]
 

@@ -97,7 +97,7 @@ def sampling_matrix(
         target: Where the smoothed signal is wanted; it may reach beyond the source.
         sigma: Standard deviation of the smoothing, in the unit of the grids.
         boundary: What the signal is taken to be beyond the source. "symmetric": mirrored, with
-            the edge sample repeated. "replicate": the edge sample. "zero": zero.
+            the edge sample repeated. "edge": the edge sample. "constant": zero.
         truncation: Bound on the mass of each row that is cut off before it is normalised.
         moments: 2 for rows of T, which are positive, or 4 for rows that have the Gaussian's third
             and fourth moments too, for which they may dip below zero.
@@ -109,7 +109,7 @@ def sampling_matrix(
         xp: Array functions: NumPy's, or `keras.ops` where sizes are tensors.
 
     Returns:
-        float64 array [target.size, source.size]; rows sum to one unless `boundary="zero"`.
+        float64 array [target.size, source.size]; rows sum to one unless `boundary="constant"`.
 
     Raises:
         ValueError: If `sigma` is below what a position between grid points needs, half a
@@ -211,7 +211,7 @@ def folded_rows(
     if boundary != "symmetric":
         clipped = xp.clip(index, start, start + length)
         position = xp.where(mirrored, folded, clipped)
-    if boundary == "zero":
+    if boundary == "constant":
         outside = (xp.abs(position - index) >= _SNAP) & xp.logical_not(mirrored)
         rows = xp.where(outside, 0.0, rows)
     # Between source points, the signal is interpolated linearly.

@@ -47,7 +47,7 @@ def jet_stencils(order: int = 2, zero_order: bool = False) -> np.ndarray:
     size = 3 if check_order(order) <= 2 else 5
     stencils = []
     for a, b in jet_orders(order, zero_order):
-        along_x, along_y = (_centred(derivative_stencil(n), size) for n in (a, b))
+        along_x, along_y = (_centered(derivative_stencil(n), size) for n in (a, b))
         stencils.append(np.outer(along_y, along_x) / (math.factorial(a) * math.factorial(b)))
     return np.stack(stencils)
 
@@ -91,9 +91,9 @@ def gaussian_derivative_kernel(
         truncation: Bound on the mass of the smoothing kernel that is cut off.
     """
     smooth = gaussian_kernel(sigma, truncation)
-    along_x, along_y = (np.convolve(smooth, _centred(derivative_stencil(n), 5)) for n in (a, b))
+    along_x, along_y = (np.convolve(smooth, _centered(derivative_stencil(n), 5)) for n in (a, b))
     return sigma ** (a + b) * np.outer(along_y, along_x)
 
 
-def _centred(stencil: np.ndarray, size: int) -> np.ndarray:
+def _centered(stencil: np.ndarray, size: int) -> np.ndarray:
     return np.pad(stencil, (size - len(stencil)) // 2)

@@ -109,7 +109,7 @@ def _plan_channel(
     here, edges = grids[i], []
     for n, node in enumerate(geometry.nodes, start=1):
         sources = [here[k] for k in node.inputs]
-        if node.neighbours:
+        if node.neighbors:
             for j in (i - 1, i + 1):
                 beside = grids[j][node.inputs[0]] if 0 <= j < len(scales) else None
                 sources.append(beside and _in_units(beside, scales[j] / scales[i]))
@@ -140,7 +140,7 @@ def _edge(
     """What brings a node's input to its grid."""
     if source is None or target is None:
         return None
-    boundary = "replicate" if lifted and geometry.surround else geometry.boundary
+    boundary = "edge" if lifted and geometry.surround else geometry.boundary
     if node.sigma is not None:
         moments = 4 if lifted and geometry.sampling == "matched" else 2
         return operator(source, target, node.sigma, node.margin, geometry, boundary, moments)

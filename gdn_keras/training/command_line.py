@@ -16,7 +16,7 @@ import numpy as np
 
 from gdn_keras.datasets import ImageData
 from gdn_keras.layers.scale_pooling import POOLINGS
-from gdn_keras.models.gaussian_derivative_network import READ_OUTS
+from gdn_keras.models.gaussian_derivative_network import READOUTS
 from gdn_keras.reporting import Reporter
 from gdn_keras.scale_space import DEFAULT_CONE, SAMPLINGS
 from gdn_keras.training.distribution import abandon, is_first, join, leave, prepare_together
@@ -70,7 +70,7 @@ def recipe_parser(
     help_text = f"where everything goes (default: {output})"
     parser.add_argument("--output", metavar="FOLDER", default=output, help=help_text)
     parser.set_defaults(compare=[], network="default", widths=None, pooling="max")
-    parser.set_defaults(scales=None, train_scales=None, cone=DEFAULT_CONE, read_out="center")
+    parser.set_defaults(scales=None, train_scales=None, cone=DEFAULT_CONE, readout="center")
     parser.set_defaults(order=2, zero_order=False, residual=False, scale_dropout=0.0, surround=0.0)
     flag = parser.add_argument_group("network").add_argument
     if network:
@@ -85,7 +85,7 @@ def recipe_parser(
         text = "share of the scale channels that are left out at random in training"
         flag("--scale-dropout", type=float, metavar="SHARE", help=text)
         text = "what is read of an image: its center (default), an object anywhere, or the average"
-        flag("--read", choices=tuple(READ_OUTS), dest="read_out", help=text)
+        flag("--readout", choices=tuple(READOUTS), help=text)
         text = "let layers see brightness itself too, not only its derivatives"
         flag("--zero-order", action="store_true", help=text)
         text = "highest order of differentiation (default: 2)"
@@ -158,7 +158,7 @@ def recipe_of(options: argparse.Namespace, **changes: Any) -> Recipe:
         "scale_dropout": options.scale_dropout,
         "sampling": options.sampling,
         "cone": options.cone,
-        "output": options.read_out,
+        "readout": options.readout,
         "surround": options.surround,
         "order": options.order,
         "zero_order": options.zero_order,

@@ -16,7 +16,7 @@ from gdn_keras.checks import (
     check_widths,
 )
 from gdn_keras.layers.scale_pooling import POOLINGS
-from gdn_keras.models.gaussian_derivative_network import READ_OUTS
+from gdn_keras.models.gaussian_derivative_network import READOUTS
 from gdn_keras.presets import PAPER_SCALES, PRESETS
 from gdn_keras.scale_space import DEFAULT_CONE, SAMPLINGS
 
@@ -38,7 +38,7 @@ class Recipe:
         scale_dropout: Share of the scale channels that are left out at random in training.
         sampling: "matched" or "dense".
         cone: Width of the receptive cone where the centre is read, see `ScaleChannels`.
-        output: What is read of an image: its "center", an object "anywhere", or the "average" of
+        readout: What is read of an image: its "center", an object "anywhere", or the "average" of
             all places.
         surround: Share of their height and width by which the finished network continues images
             beyond their edges, see `gaussian_derivative_network`; in training they are as they are.
@@ -70,7 +70,7 @@ class Recipe:
     scale_dropout: float = 0.0
     sampling: str = "matched"
     cone: float = DEFAULT_CONE
-    output: str = "center"
+    readout: str = "center"
     surround: float = 0.0
     order: int = 2
     zero_order: bool = False
@@ -110,7 +110,7 @@ class Recipe:
             object.__setattr__(self, name, value)
         choices: dict[str, tuple[Any, ...]] = {"order": (1, 2, 3)}
         choices |= {"network": NETWORKS, "pooling": POOLINGS, "sampling": SAMPLINGS}
-        choices |= {"loss": LOSSES, "precision": PRECISIONS, "output": tuple(READ_OUTS)}
+        choices |= {"loss": LOSSES, "precision": PRECISIONS, "readout": tuple(READOUTS)}
         for name, allowed in choices.items():
             check_choice(name, getattr(self, name), allowed)
         check_learning_rates(self.learning_rate, self.final_learning_rate)

@@ -97,10 +97,10 @@ def draw_pictures(
 def receptive_fields(model: keras.Model) -> dict[str, np.ndarray]:
     """Receptive fields of the first layers by name, for each colour of the image."""
     first = first_layer_fields(model)
-    colours = ("red", "green", "blue") if first.shape[1] == 3 else range(1, first.shape[1] + 1)
+    colors = ("red", "green", "blue") if first.shape[1] == 3 else range(1, first.shape[1] + 1)
     names = ["first layer"]
     if first.shape[1] > 1:
-        names = [f"first layer, {colour}" for colour in colours]
+        names = [f"first layer, {color}" for color in colors]
     fields = {name: first[:, channel] for channel, name in enumerate(names)}
     with contextlib.suppress(ValueError):  # there is only one
         fields["second layer, along the strongest input"] = second_layer_fields(model)

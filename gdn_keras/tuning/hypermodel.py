@@ -150,7 +150,7 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
         network = gaussian_derivative_network(
             input_shape=self.data.train.images.shape[1:],
             widths=candidate.widths,
-            classes=len(self.data.class_names),
+            num_classes=len(self.data.class_names),
             scales=self.recipe.training_scales,
             scale_ratio=candidate.scale_ratio,
             pooling=candidate.pooling,

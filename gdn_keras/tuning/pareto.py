@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gdn_keras.analysis.plots import COLOURS, MARKERS, figure_file
+from gdn_keras.analysis.plots import COLORS, MARKERS, figure_file
 
 
 def pareto_front(
@@ -54,13 +54,13 @@ def draw_pareto(
                 percent[front],
                 drawstyle="steps-post",
                 marker="o",
-                color=COLOURS[0],
+                color=COLORS[0],
                 markersize=4.5,
                 linewidth=1.2,
                 label="Pareto front",
             )
             for k, (label, i) in enumerate(marked.items(), 1):
-                style = {"marker": MARKERS[k % len(MARKERS)], "color": COLOURS[k % 5]}
+                style = {"marker": MARKERS[k % len(MARKERS)], "color": COLORS[k % 5]}
                 axis.plot(values[i], percent[i], linestyle="", markersize=8, label=label, **style)
             axis.set_xscale("log")
             axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

@@ -39,15 +39,15 @@ def digits(size: float, count: int = 4) -> np.ndarray:
 @pytest.mark.parametrize("factor", [0.5, 1.0, 1.5])
 def test_random_rescaling_is_that_of_images(factor):
     images = digits(1)
-    rescaled = random_rescaling(32, [factor], "replicate")(tf.constant(images), tf.constant(7))
-    options = {"smoothing": shrink_smoothing(factor), "boundary": "replicate", "contrast": None}
+    rescaled = random_rescaling(32, [factor], "edge")(tf.constant(images), tf.constant(7))
+    options = {"smoothing": shrink_smoothing(factor), "boundary": "edge", "contrast": None}
     expected = rescale_images(images, factor, (32, 32), **options)
     np.testing.assert_allclose(rescaled, expected, atol=1e-5)
 
 
 def test_random_rescaling_draws_for_each_image_anew():
     images = tf.constant(np.repeat(digits(1, 1), 40, axis=0))
-    rescale = random_rescaling(32, [0.5, 1.0, 2.0], "replicate")
+    rescale = random_rescaling(32, [0.5, 1.0, 2.0], "edge")
     first, again, other = (rescale(images, tf.constant(seed)).numpy() for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert np.any(first != other)
@@ -57,7 +57,7 @@ def test_random_rescaling_draws_for_each_image_anew():
 def test_pyramid_of_one_level_is_the_plain_cnn():
     images = digits(1)
     keras.utils.set_random_seed(0)
-    network = pyramid_cnn((32, 32, 1), (4, 6, 10), [1.0], 32, "replicate")
+    network = pyramid_cnn((32, 32, 1), (4, 6, 10), [1.0], 32, "edge")
     plain = plain_cnn((32, 32, 1), (4, 6, 10))
     plain.set_weights(network.get_weights())
     np.testing.assert_allclose(network(images), plain(images), atol=1e-5)
@@ -71,7 +71,7 @@ def test_a_flat_head_has_a_weight_for_each_place():
 def test_dropout_acts_in_training_alone():
     images = digits(1)
     keras.utils.set_random_seed(0)
-    network = pyramid_cnn((32, 32, 1), (4, 6, 10), [1.0], 32, "replicate", "flatten", 0.9)
+    network = pyramid_cnn((32, 32, 1), (4, 6, 10), [1.0], 32, "edge", "flatten", 0.9)
     cnn = plain_cnn((32, 32, 1), (4, 6, 10), "flatten", 0.9)
     cnn.set_weights(network.get_weights())
     np.testing.assert_allclose(network(images), cnn(images), atol=1e-5)
@@ -93,10 +93,10 @@ def test_pyramid_is_the_maximum_over_its_levels():
     images = digits(1)
     keras.utils.set_random_seed(0)
     factors = (0.5, 1.0, 2.0)
-    network = pyramid_cnn((32, 32, 1), (4, 6, 10), factors, 24, "replicate")
+    network = pyramid_cnn((32, 32, 1), (4, 6, 10), factors, 24, "edge")
     single = []
     for factor in factors:
-        level = pyramid_cnn((32, 32, 1), (4, 6, 10), [factor], 24, "replicate")
+        level = pyramid_cnn((32, 32, 1), (4, 6, 10), [factor], 24, "edge")
         level.set_weights(network.get_weights())
         single.append(np.asarray(level(images)))
     np.testing.assert_allclose(network(images), np.max(single, axis=0), atol=1e-5)

@@ -47,7 +47,7 @@ def test_detectors_of_others_are_kept_in_files(tmp_path):
 
 
 @pytest.mark.parametrize("scale", [0.7071, 1.0, 1.4142, 2.8284])
-def test_levels_keep_the_centre_of_the_image(scale):
+def test_levels_keep_the_center_of_the_image(scale):
     from detectors.networks import STRIDE, PyramidPoints
 
     layer = PyramidPoints((4,), 10, 10, (scale,))

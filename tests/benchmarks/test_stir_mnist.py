@@ -16,7 +16,7 @@ def test_as_many_images_are_shown_in_every_scenario():
     for scenario, epochs in ((1, 6), (2, 6), (3, 6), (4, 2)):
         flags = ["--scenario", str(scenario), "--digits", "1"]
         recipe, data = stir_mnist.runs_of(stir_mnist.parser().parse_args(flags))[""]
-        assert recipe.epochs == epochs and recipe.output == "anywhere"
+        assert recipe.epochs == epochs and recipe.readout == "anywhere"
         assert recipe.augment is None and len(data.train.labels) == 10 * len(data.train_sizes)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import ndimage
 
 
-def reference_planes(image, size, output_shape, smoothing=7 / 8, mode="zero"):
+def reference_planes(image, size, output_shape, smoothing=7 / 8, mode="constant"):
     """Steps 1 and 2, on a plane that is larger than the output by the reach of the smoothing."""
     fine = 1 if size >= 1 or smoothing == 0 else int(np.ceil(2 / size))
     sigma = smoothing * size * fine
@@ -12,14 +12,14 @@ def reference_planes(image, size, output_shape, smoothing=7 / 8, mode="zero"):
     axes, frames = [], []
     for length, output in zip(image.shape, output_shape, strict=True):
         steps = np.arange(-margin, (output - 1) * fine + margin + 1) / fine
-        from_centre = (steps - (output - 1) / 2) / size
-        axes.append(from_centre + (length - 1) / 2)
-        beyond = np.abs(from_centre) - length / 2
+        from_center = (steps - (output - 1) / 2) / size
+        axes.append(from_center + (length - 1) / 2)
+        beyond = np.abs(from_center) - length / 2
         frames.append(np.where(beyond == 0, 0.5, beyond < 0))
     positions = np.stack(np.meshgrid(*axes, indexing="ij"))
-    scipy_mode = {"zero": "reflect", "symmetric": "reflect", "replicate": "nearest"}[mode]
+    scipy_mode = {"constant": "reflect", "symmetric": "reflect", "edge": "nearest"}[mode]
     plane = ndimage.map_coordinates(image.astype(float), positions, order=3, mode=scipy_mode)
-    if mode == "zero":
+    if mode == "constant":
         plane *= np.outer(*frames)
     if sigma > 0:
         plane = ndimage.gaussian_filter(plane, sigma)

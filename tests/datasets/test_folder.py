@@ -14,8 +14,8 @@ def random_pixels(height, width, channels, seed):
     return np.random.default_rng(seed).integers(0, 256, shape, "uint8")
 
 
-def write(directory, classes=("cat", "dog"), count=5, channels=3, ending=".png", side=20):
-    for k, name in enumerate(classes):
+def write(directory, names=("cat", "dog"), count=5, channels=3, ending=".png", side=20):
+    for k, name in enumerate(names):
         (directory / name).mkdir(parents=True)
         for i in range(count):
             pixels = random_pixels(side + i, side + 2 * k, channels, seed=100 * k + i)
@@ -70,16 +70,16 @@ def test_other_files_are_left_alone(tmp_path):
 def test_grey_pictures_have_one_channel(tmp_path):
     data = load_dataset("folder", write(tmp_path, channels=1))
     assert data.train.images.shape == (8, 24, 24, 1)
-    assert load_dataset("folder", tmp_path, colour=True).train.images.shape == (8, 24, 24, 3)
+    assert load_dataset("folder", tmp_path, color=True).train.images.shape == (8, 24, 24, 3)
 
 
-def test_grey_among_colours(tmp_path):
-    write(tmp_path, classes=("cat",), channels=1)
-    write(tmp_path, classes=("dog",), channels=3)
+def test_grey_among_colors(tmp_path):
+    write(tmp_path, names=("cat",), channels=1)
+    write(tmp_path, names=("dog",), channels=3)
     data = load_dataset("folder", tmp_path)
     grey = np.asarray(data.train.images)[data.train.labels == 0]
     assert grey.shape[-1] == 3 and (grey == grey[..., :1]).all()
-    assert load_dataset("folder", tmp_path, colour=False).train.images.shape[-1] == 1
+    assert load_dataset("folder", tmp_path, color=False).train.images.shape[-1] == 1
 
 
 def test_pictures_are_upright(tmp_path):
@@ -167,7 +167,7 @@ def test_empty_directory(tmp_path):
 
 def test_one_class(tmp_path):
     with pytest.raises(ValueError, match=r"two or more classes. Received: \['cat'\]"):
-        load_dataset("folder", write(tmp_path, classes=("cat",)))
+        load_dataset("folder", write(tmp_path, names=("cat",)))
 
 
 def test_empty_class(tmp_path):

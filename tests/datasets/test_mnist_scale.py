@@ -21,8 +21,8 @@ def bicubic(x: float) -> float:
 @pytest.mark.parametrize("factor", [0.3, 0.71, 1.0])
 def test_shrinking_is_bicubic_about_the_middle(digits, factor):
     digit = digits.x_test[1]
-    centres = (np.arange(28) - 13.5) / factor + 13.5
-    matrix = np.array([[bicubic(centre - j) for j in range(28)] for centre in centres])
+    centers = (np.arange(28) - 13.5) / factor + 13.5
+    matrix = np.array([[bicubic(center - j) for j in range(28)] for center in centers])
     expected = (matrix @ digit @ matrix.T).clip(0, 255)
     assert np.abs(rescale(digit, factor) - expected).max() < 1.01  # rounded twice
 

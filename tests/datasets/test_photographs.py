@@ -25,7 +25,7 @@ def test_pixels_are_kept(shape, frame):
     np.testing.assert_array_equal(place_in_frame(original, frame), expected)
 
 
-def test_centre():
+def test_center():
     original = picture(30, 40)
     np.testing.assert_array_equal(place_in_frame(original, 5, (10, 12)), original[8:13, 10:15])
     np.testing.assert_array_equal(place_in_frame(original, 4, (9.5, 12.5)), original[8:12, 11:15])

@@ -107,7 +107,7 @@ def test_fragments_that_are_larger_than_the_frame_are_left_out():
         assert len(scenes.draw(0, index).boxes) == 1
 
 
-def test_colour_objects_of_any_shape():
+def test_color_objects_of_any_shape():
     images = np.random.default_rng(0).random((4, 12, 30, 3))
     scenes = Scenes(images, np.arange(4), sizes=[1, 1.5], extent=30, shape=(96, 128))
     test = scene_set(scenes, 3)

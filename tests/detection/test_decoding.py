@@ -46,9 +46,9 @@ def perfect_logits(grids, boxes, labels, shape=SHAPE):
     return ops.log(targets) - ops.log1p(-targets), box_targets(points, heat, boxes, 20.0)
 
 
-def squares(centres, sizes):
+def squares(centers, sizes):
     half = 10 * np.asarray(sizes)[..., None]
-    return np.concatenate([centres - half, centres + half], axis=-1).astype("float32")
+    return np.concatenate([centers - half, centers + half], axis=-1).astype("float32")
 
 
 @pytest.mark.parametrize("ratio", [2**0.25, 2**0.5, 2.0])
@@ -60,8 +60,8 @@ def squares(centres, sizes):
     label=st.integers(0, 2),
 )
 def test_targets_decode_to_the_box_that_they_were_made_from(ratio, x, y, size, label):
-    centre = np.array([x * SHAPE[1], y * SHAPE[0]])
-    boxes = squares(centre, size)[None, None]
+    center = np.array([x * SHAPE[1], y * SHAPE[0]])
+    boxes = squares(center, size)[None, None]
     grids = grids_for(SHAPE, 0.35 * ratio ** np.arange(1 + np.ceil(np.log(16) / np.log(ratio))))
     logits, _ = perfect_logits(grids, boxes, np.array([[label]]))
     found = decode_points(logits, grids, SHAPE, **DEFAULTS)

@@ -18,7 +18,7 @@ def make_detector(boxes=False, scales=(1.0, 2**0.5, 2.0), **options):
         input_shape=(None, None, 1),
         widths=(4, 6),
         scales=scales,
-        output="points",
+        readout="points",
         boxes=boxes,
         **options,
     )
@@ -74,5 +74,5 @@ def test_other_scales_share_the_weights(tmp_path):
 
 
 def test_boxes_are_for_points_only():
-    with pytest.raises(ValueError, match="`boxes` are for output='points'"):
+    with pytest.raises(ValueError, match="`boxes` are for readout='points'"):
         gaussian_derivative_network(boxes=True)

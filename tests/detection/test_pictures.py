@@ -16,7 +16,7 @@ def test_the_edge_decides_what_is_inverted():
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_rescaled_about_the_centre(channels):
+def test_rescaled_about_the_center(channels):
     pixels = np.full((40, 60, channels), 20, "uint8")
     pixels[15:25, 20:40] = 220
     for factor in (0.5, 1, 2):

@@ -67,7 +67,7 @@ def test_heat_is_that_of_the_nearest_object_of_each_class(seed):
     np.testing.assert_allclose(targets, heat_by_loops(boxes, labels, 3), rtol=2e-3, atol=1e-6)
 
 
-def test_points_are_in_pixels_about_the_centre_of_the_image():
+def test_points_are_in_pixels_about_the_center_of_the_image():
     points = np.stack([ops.convert_to_numpy(v) for v in grid_points(GRIDS, SHAPE)], axis=1)
     np.testing.assert_allclose(points, points_by_loops(GRIDS, SHAPE), rtol=1e-5)
 
@@ -81,9 +81,9 @@ def test_box_targets_lead_from_each_point_to_its_nearest_object():
     nearest = ops.convert_to_numpy(heat)[0].argmax(axis=1)
     for k, (x, y, scale, step) in enumerate(points_by_loops(GRIDS, SHAPE)):
         dx, dy, width, height = targets[k]
-        centre = np.array([x + step * dx, y + step * dy])
+        center = np.array([x + step * dx, y + step * dy])
         half = EXTENT * scale * np.exp([width, height]) / 2
-        found = [*(centre - half), *(centre + half)]
+        found = [*(center - half), *(center + half)]
         np.testing.assert_allclose(found, boxes[0, nearest[k]], atol=1e-3)
 
 

@@ -93,7 +93,7 @@ def test_mistakes_give_one_line(arguments, message, pictures, tmp_path, capsys):
 
 
 def test_options_of_the_data_set(pictures):
-    options = FOLDER.parser().parse_args([str(pictures), "--option", "colour=False"])
+    options = FOLDER.parser().parse_args([str(pictures), "--option", "color=False"])
     recipe, data = FOLDER.runs_of(options)[""]
     assert data.train.images.shape[-1] == 1
     assert recipe.augment and set(recipe.training_scales) <= set(recipe.scales)

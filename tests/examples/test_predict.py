@@ -104,7 +104,7 @@ def test_modes_and_backgrounds_give_the_same_image(digits, tmp_path):
     variants = {
         "grey": grey,
         "inverted": 255 - grey,
-        "colour": np.stack([grey] * 3, axis=-1),
+        "color": np.stack([grey] * 3, axis=-1),
         "off-white": 240 - grey // 4 * 3,
         "deep": grey.astype("uint16") * 257,
         "transparent, black": alpha,
@@ -129,7 +129,7 @@ def test_pictures_keep_their_pixels_and_only_larger_ones_are_shrunk():
     assert shrink == 2 and placed.shape == (56, 56, 1) and (placed == 9).all()
 
 
-def test_colour_pictures_as_they_are(run, tmp_path):
+def test_color_pictures_as_they_are(run, tmp_path):
     model = Classifier(
         small_network((40, 40, 3)), NAMES, keras.layers.Rescaling(1 / 127.5, offset=-1)
     )
@@ -151,7 +151,7 @@ def test_photographs_lying_on_their_side_are_turned(tmp_path):
     np.testing.assert_array_equal(turned, np.rot90(pixels, -1))
 
 
-def test_digits_are_centred_and_shrunk_only_if_need_be():
+def test_digits_are_centered_and_shrunk_only_if_need_be():
     pixels = np.zeros((90, 140, 1), "uint8")
     pixels[3:13, 100:120] = 255
     small, shrink = place_object(pixels, FRAME)

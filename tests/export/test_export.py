@@ -225,7 +225,7 @@ def test_bad_models(tmp_path):
     for bad, message in (
         ("a path", "`model` must be a keras.Model. Received: model='a path'"),
         (plain, "`model` must hold exactly one ScaleChannels layer"),
-        (small_network(output="map"), r"`model` must go from .*Received: \(None, 3, 44, 40, 10\)"),
+        (small_network(readout="map"), r"`model` must go from .*Received: \(None, 3, 44, 40, 10\)"),
     ):
         with pytest.raises(ValueError, match=message):
             export_saved_model(bad, tmp_path / "x")
@@ -241,7 +241,7 @@ def test_other_backends_are_refused(model, tmp_path, monkeypatch):
             function(model, tmp_path / "x")
 
 
-def test_colour_bytes(tmp_path):
+def test_color_bytes(tmp_path):
     model = small_network((31, 30, 3), pooling="logsumexp")
     images = random_images(3, (31, 30, 3))
     plain = tf.saved_model.load(str(export_saved_model(model, tmp_path / "x")))

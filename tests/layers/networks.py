@@ -14,7 +14,7 @@ from gdn_keras.layers import (
 on_tensorflow = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="graphs of unknown size, gradient tapes"
 )
-READ_OUTS = {
+READOUTS = {
     "center": CentralPixel,
     "anywhere": keras.layers.GlobalMaxPooling2D,
     "average": keras.layers.GlobalAveragePooling2D,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.special import ive
 
-PAD_MODES = {"symmetric": "symmetric", "replicate": "edge", "zero": "constant"}
+PAD_MODES = {"symmetric": "symmetric", "edge": "edge", "constant": "constant"}
 
 
 def kernel(sigma, truncation):

@@ -22,7 +22,7 @@ SCALES = (1.0, 2**0.5, 2.0)
 
 
 @pytest.mark.parametrize("sampling", ["matched", "dense"])
-def test_interaction_adds_what_the_neighbours_hold(sampling):
+def test_interaction_adds_what_the_neighbors_hold(sampling):
     """With weights on one neighbour only, by hand: the smoothed image of the channel beside."""
     smooth = {"zero_order": True, "use_bias": False, "truncation": 1e-6}
     layers = [GaussianDerivative(1, 1.0, **smooth), ScaleInteraction()]
@@ -44,7 +44,7 @@ def test_interaction_adds_what_the_neighbours_hold(sampling):
     assert np.abs(difference).max() < tolerance * np.abs(expected).max()
 
 
-def test_interaction_needs_equally_distant_neighbours_and_scale_channels():
+def test_interaction_needs_equally_distant_neighbors_and_scale_channels():
     layers = [GaussianDerivative(3, 1.0), ScaleInteraction(), CentralPixel()]
     with pytest.raises(ValueError, match=r"geometric progression.*Received: scales=\[1.0, 2.0, 3"):
         ScaleChannels(keras.Sequential(layers), (1.0, 2.0, 3.0))

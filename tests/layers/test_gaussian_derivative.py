@@ -120,7 +120,7 @@ def test_configuration_is_complete():
         3,
         1.5,
         order=1,
-        boundary="zero",
+        boundary="constant",
         truncation=1e-5,
         activation="relu",
         use_bias=False,

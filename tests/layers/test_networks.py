@@ -16,7 +16,7 @@ from gdn_keras.layers._rules import Pointwise, rule_of
 from tests.harness import run_layer_test
 from tests.layers import oracle
 from tests.layers.networks import (
-    READ_OUTS,
+    READOUTS,
     images,
     numpy,
     on_tensorflow,
@@ -55,10 +55,10 @@ def literal(layer, image, read):
     return np.stack(outputs)
 
 
-@pytest.mark.parametrize("read", READ_OUTS)
-@pytest.mark.parametrize("boundary", ["symmetric", "zero"])
+@pytest.mark.parametrize("read", READOUTS)
+@pytest.mark.parametrize("boundary", ["symmetric", "constant"])
 def test_branches_and_read_outs_against_brute_force(read, boundary):
-    network = residual_network(READ_OUTS[read], (1.0, 1.0, 1.5), "float64", boundary=boundary)
+    network = residual_network(READOUTS[read], (1.0, 1.0, 1.5), "float64", boundary=boundary)
     layer = ScaleChannels(network, (0.8, 1.6), None, "dense", dtype="float64")
     x = images((19, 22, 2)).astype("float64")
     layer.build(x.shape)
@@ -92,14 +92,14 @@ def test_a_skip_of_equal_sigma_is_a_crop_and_of_unlike_sigma_is_resampled():
     assert cut.rows == cut.columns == second < first and whole is None
 
 
-@pytest.mark.parametrize("read", READ_OUTS)
+@pytest.mark.parametrize("read", READOUTS)
 @pytest.mark.parametrize("sampling", ["matched", "dense"])
 def test_harness(tmp_path, read, sampling):
     space = (17, 20) if read == "map" else ()
     run_layer_test(
         tmp_path,
         lambda dtype=None: ScaleChannels(
-            residual_network(READ_OUTS[read], dtype=dtype), SCALES, None, sampling, dtype=dtype
+            residual_network(READOUTS[read], dtype=dtype), SCALES, None, sampling, dtype=dtype
         ),
         (2, 17, 20, 2),
         (2, 3, *space, 3),
@@ -109,19 +109,19 @@ def test_harness(tmp_path, read, sampling):
 
 
 @on_tensorflow
-@pytest.mark.parametrize("read", READ_OUTS)
+@pytest.mark.parametrize("read", READOUTS)
 @pytest.mark.parametrize("interaction", [False, True])
 def test_gradients_against_finite_differences(read, interaction):
     import tensorflow as tf
 
-    network = residual_network(READ_OUTS[read], dtype="float64", activation="tanh")
+    network = residual_network(READOUTS[read], dtype="float64", activation="tanh")
     if interaction:
         parts = [
             GaussianDerivative(3, 1.0, activation="tanh", dtype="float64"),
             ScaleInteraction("glorot_uniform", dtype="float64"),
             GaussianDerivative(3, 1.25, dtype="float64"),
         ]
-        read_out = READ_OUTS[read]
+        read_out = READOUTS[read]
         parts += [] if read_out is None else [read_out(dtype="float64")]
         network = keras.Sequential(parts)
     layer = ScaleChannels(network, SCALES, None, dtype="float64")
@@ -152,7 +152,7 @@ def test_gradients_against_finite_differences(read, interaction):
 def test_points_are_the_maps_of_the_last_grids():
     """A blob somewhere is where the table says, in the channel that it says."""
     network = keras.Sequential([GaussianDerivative(1, 1.0, zero_order=True, use_bias=False)])
-    layer = ScaleChannels(network, SCALES, pooling=None, maps="points")
+    layer = ScaleChannels(network, SCALES, pooling=None, readout="points")
     shape = (40, 61)
     layer.build((None, *shape, 1))
     kernel = np.zeros((6, 1, 1))

@@ -170,8 +170,8 @@ def test_channels_first_is_named():
 def test_points_have_no_pooling_and_no_read_out():
     network = residual_network()
     with pytest.raises(ValueError, match=r"points are not pooled.*Received: pooling='max'"):
-        ScaleChannels(network, SCALES, maps="points")
+        ScaleChannels(network, SCALES, readout="points")
     with pytest.raises(ValueError, match="without a read-out"):
-        ScaleChannels(residual_network(CentralPixel), SCALES, None, maps="points")
+        ScaleChannels(residual_network(CentralPixel), SCALES, None, readout="points")
     with pytest.raises(ValueError, match="without a read-out"):
         ScaleChannels(residual_network(CentralPixel), SCALES).points((20, 20))

@@ -110,18 +110,18 @@ def test_matched_approaches_finely_sampled_dense_with_the_square_of_its_step():
     assert errors[0] < 0.25 and errors[1] < 0.3 * errors[0]
 
 
-def test_matched_map_and_centre_agree():
+def test_matched_map_and_center_agree():
     """Reading the centre of a map, and planning for the centre alone, are the same network."""
     to_map = ScaleChannels(make_network(False, truncation=1e-6), SCALES, None)
-    to_centre = ScaleChannels(make_network(True, truncation=1e-6), SCALES, None)
+    to_center = ScaleChannels(make_network(True, truncation=1e-6), SCALES, None)
     # Smooth images: on rough ones the map's final interpolation would show.
     x = numpy(GaussianSmoothing(6.0)(images((61, 61, 1)))) * 10
     to_map.build(x.shape)
-    to_centre.build(x.shape)
+    to_center.build(x.shape)
     randomise_positive(to_map)
-    to_centre.set_weights(to_map.get_weights())
-    at_centre = numpy(to_map(x))[:, :, 30, 30]
-    np.testing.assert_allclose(numpy(to_centre(x)), at_centre, atol=0.05 * np.ptp(at_centre))
+    to_center.set_weights(to_map.get_weights())
+    at_center = numpy(to_map(x))[:, :, 30, 30]
+    np.testing.assert_allclose(numpy(to_center(x)), at_center, atol=0.05 * np.ptp(at_center))
 
 
 @pytest.mark.parametrize("sampling", ["matched", "dense"])
@@ -201,7 +201,7 @@ def test_files_from_before_the_cone_was_an_argument_keep_theirs():
 @pytest.mark.parametrize("side", [120, 224])  # by whole matrices, and by bands
 def test_channels_of_a_single_layer_keep_their_own_grids(side):
     layer = GaussianDerivative(2, 1.0)
-    options = {"pooling": None, "maps": "points"}
+    options = {"pooling": None, "readout": "points"}
     channels = ScaleChannels(keras.Sequential([layer]), (1.0, 2.0, 4.0), **options)
     x = images((side, side, 1))[:1]
     points = numpy(channels(x))

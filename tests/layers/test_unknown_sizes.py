@@ -11,7 +11,7 @@ from gdn_keras.layers import (
     ScaleInteraction,
 )
 from tests.layers.networks import (
-    READ_OUTS,
+    READOUTS,
     images,
     make_network,
     numpy,
@@ -27,22 +27,22 @@ SCALES = (1.0, 2**0.5, 2.0)
     "read, boundary",
     [
         ("center", "symmetric"),
-        ("anywhere", "replicate"),
+        ("anywhere", "edge"),
         ("map", "symmetric"),
-        ("points", "zero"),
+        ("points", "constant"),
         ("interaction", "symmetric"),
     ],
 )
 def test_graphs_of_unknown_size_compute_what_others_do(read, boundary):
     import tensorflow as tf
 
-    maps = "points" if read == "points" else "pixels"
-    network = residual_network(READ_OUTS.get(read), boundary=boundary)
+    readout = "points" if read == "points" else "map"
+    network = residual_network(READOUTS.get(read), boundary=boundary)
     if read == "interaction":
         jets = [GaussianDerivative(3, s, boundary=boundary) for s in (1.0, 1.25)]
         mix = ScaleInteraction("glorot_uniform")
         network = keras.Sequential([jets[0], mix, jets[1], CentralPixel()])
-    layer = ScaleChannels(network, SCALES, pooling=None, maps=maps)
+    layer = ScaleChannels(network, SCALES, pooling=None, readout=readout)
     traced = tf.function(layer, input_signature=[tf.TensorSpec((None, None, None, 2))])
     for shape in ((64, 23, 2), (5, 3, 2)):
         x = images(shape)

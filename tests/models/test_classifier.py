@@ -18,7 +18,7 @@ NAMES = ("cat", "dog")
 
 @pytest.fixture(scope="module")
 def network():
-    return gaussian_derivative_network((24, 26, 3), (4,), classes=2, scales=(1, 2))
+    return gaussian_derivative_network((24, 26, 3), (4,), num_classes=2, scales=(1, 2))
 
 
 @pytest.fixture(scope="module")

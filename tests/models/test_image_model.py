@@ -18,7 +18,7 @@ WRONG = {
 
 def network(channels=3, **kwargs):
     return gaussian_derivative_network(
-        (None, None, channels), (4,), classes=2, scales=(1, 2), **kwargs
+        (None, None, channels), (4,), num_classes=2, scales=(1, 2), **kwargs
     )
 
 
@@ -34,7 +34,7 @@ def classifier():
 
 @pytest.fixture(scope="module")
 def detector():
-    model = Detector(network(output="points"), 2)
+    model = Detector(network(readout="points"), 2)
     model.compile("sgd")
     return model
 

@@ -88,7 +88,7 @@ def test_channel_model_is_what_the_model_pools():
 
 @pytest.mark.parametrize("sampling", ["matched", "dense"])
 def test_map_output(sampling):
-    model = models.gaussian_derivative_network(**{**SMALL, "sampling": sampling}, output="map")
+    model = models.gaussian_derivative_network(**{**SMALL, "sampling": sampling}, readout="map")
     assert model.output_shape == (None, 24, 24, 3)
     assert model.predict(images((24, 24, 1)), verbose=0).shape == (3, 24, 24, 3)
 
@@ -135,7 +135,7 @@ def test_options_change_the_network_as_they_say():
     assert keras.backend.standardize_dtype(logits.dtype) == "float32"
     assert models.scale_channels_of(half).network.layers[0].compute_dtype == "bfloat16"
     with pytest.raises(ValueError, match=r"are not pooled. Received: pooling='max'"):
-        models.gaussian_derivative_network(**SMALL, output="points", pooling="max")
+        models.gaussian_derivative_network(**SMALL, readout="points", pooling="max")
 
 
 def test_skips_are_sampled_onto_the_coarser_grid():
@@ -153,21 +153,21 @@ def test_retarget_to_another_read_out(residual):
     options = {**SMALL, "widths": (4, 4, 4), "residual": residual}
     center = models.gaussian_derivative_network(**options)
     x = images((24, 24, 1))
-    points = models.retarget(center, output="points")
+    points = models.retarget(center, readout="points")
     channels = models.scale_channels_of(points)
     scores = points.predict(x, verbose=0)
     # The highest score of any point is what "anywhere" gives, in the same channels.
-    anywhere = models.retarget(center, output="anywhere").predict(x, verbose=0)
+    anywhere = models.retarget(center, readout="anywhere").predict(x, verbose=0)
     np.testing.assert_allclose(scores.max(axis=1), anywhere, atol=1e-5)
-    average = models.channel_model(models.retarget(center, output="average"))
+    average = models.channel_model(models.retarget(center, readout="average"))
     first = channels.point_grids((24, 24))[0]
     mean = scores[:, : first.rows * first.columns].mean(axis=1)
     np.testing.assert_allclose(average.predict(x, verbose=0)[:, 0], mean, atol=1e-5)
-    assert models.retarget(points, output="map").output_shape == (None, 24, 24, 3)
-    back = models.retarget(points, output="center")
+    assert models.retarget(points, readout="map").output_shape == (None, 24, 24, 3)
+    back = models.retarget(points, readout="center")
     np.testing.assert_allclose(back.predict(x, verbose=0), center.predict(x, verbose=0), atol=1e-5)
     with pytest.raises(ValueError, match=r"`output` must be one of.*Received: output='corner'"):
-        models.retarget(center, output="corner")
+        models.retarget(center, readout="corner")
 
 
 def test_retarget_to_images_of_any_size():
@@ -180,7 +180,7 @@ def test_retarget_to_images_of_any_size():
         np.testing.assert_allclose(free.predict(x, verbose=0), expected, atol=1e-5)
 
 
-def test_colour_images_of_any_shape():
+def test_color_images_of_any_shape():
     model = models.gaussian_derivative_network(**{**SMALL, "input_shape": (17, 30, 3)})
     assert model.predict(images((17, 30, 3)), verbose=0).shape == (3, 3)
 

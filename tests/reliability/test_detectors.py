@@ -430,7 +430,7 @@ def test_suppression_is_for_what_passed(monkeypatch, threshold):
 @pytest.mark.parametrize("output", ["center", "anywhere", "average", "map"])
 def test_boxes_do_not_become_class_scores(output):
     network = gdn_keras.models.gaussian_derivative_network(
-        (None, None, 1), (4,), 4, scales=(1, 2), output="points", boxes=True
+        (None, None, 1), (4,), 4, scales=(1, 2), readout="points", boxes=True
     )
     with pytest.raises(ValueError, match="boxes"):
         gdn_keras.models.retarget(network, input_shape=(16, 16, 1), output=output)
@@ -439,4 +439,4 @@ def test_boxes_do_not_become_class_scores(output):
 
 def test_boxes_of_the_shipped_detector_do_not_become_class_scores():
     with pytest.raises(ValueError, match="boxes"):
-        gdn_keras.models.retarget(gdn_keras.from_preset("digit_detector").network, output="center")
+        gdn_keras.models.retarget(gdn_keras.from_preset("digit_detector").network, readout="center")

@@ -169,7 +169,7 @@ def test_training_detection_and_prediction_read_the_same(tmp_path):
             (tmp_path / name[0] / label).mkdir(parents=True)
             for k in range(2):
                 os.link(file, tmp_path / name[0] / label / f"{k}{file.suffix}")
-        data = load_dataset("folder", tmp_path / name[0], colour=True)
+        data = load_dataset("folder", tmp_path / name[0], color=True)
         np.testing.assert_array_equal(data.train.images[0], expected)
 
 

@@ -271,7 +271,7 @@ def change_sigma(chain):
 def change_boundaries(chain):
     for layer in chain.layers:
         if isinstance(layer, GaussianDerivative):
-            layer.boundary = "zero"
+            layer.boundary = "constant"
 
 
 def add_and_remove(chain):
@@ -298,7 +298,7 @@ def test_an_edited_network_runs_as_it_is_after_saving(make, edit, tmp_path):
 def test_what_an_edit_makes_impossible_is_refused():
     layer = ScaleChannels(sequential(), (1.0, 2.0))
     layer(IMAGES)
-    layer.network.layers[0].boundary = "zero"
+    layer.network.layers[0].boundary = "constant"
     with pytest.raises(ValueError, match="boundary"):
         layer(IMAGES)
     layer = ScaleChannels(sequential(), (1.0, 2.0), surround=0.5)

@@ -36,11 +36,11 @@ LAYERS = {
         2, 0.2, truncation=0.5, zero_order=True, dtype="float64"
     ),
     "jet, zero boundary": lambda: layers.GaussianDerivative(
-        2, 1.3, boundary="zero", dtype="float64"
+        2, 1.3, boundary="constant", dtype="float64"
     ),
     "smoothing": lambda: layers.GaussianSmoothing(1.3, dtype="float64"),
     "normalisation": lambda: layers.ScaleBatchNormalization(dtype="float64"),
-    "centre": lambda: layers.CentralPixel(dtype="float64"),
+    "center": lambda: layers.CentralPixel(dtype="float64"),
     "matched, logsumexp": lambda: network(pooling="logsumexp"),
     "matched, average": lambda: network(pooling="average"),
     "dense, stack": lambda: network(pooling=None, sampling="dense"),

@@ -25,7 +25,7 @@ NOT_PIXELS = {
 
 @pytest.fixture(scope="module")
 def classifier():
-    network = gaussian_derivative_network((24, 24, 1), (4,), classes=2, scales=(1, 2))
+    network = gaussian_derivative_network((24, 24, 1), (4,), num_classes=2, scales=(1, 2))
     model = Classifier(network, ["a", "b"], ArctanContrast(stretch=False))
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return model
@@ -62,7 +62,7 @@ def test_dark_pixels_are_pixels(classifier, value):
 
 
 def test_a_network_without_one_takes_what_its_user_prepared():
-    network = gaussian_derivative_network((24, 24, 1), (4,), classes=2, scales=(1, 2))
+    network = gaussian_derivative_network((24, 24, 1), (4,), num_classes=2, scales=(1, 2))
     for images in (PIXELS, PIXELS / np.float32(255), PIXELS / np.float32(127.5) - 1):
         assert np.isfinite(network.predict(images, verbose=0)).all()
 

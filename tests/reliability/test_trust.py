@@ -282,8 +282,8 @@ def test_pictures_over_the_limit_are_refused_undecoded(predict, tmp_path, one_ob
     [
         {"sampling": "dense"},
         {"pooling": "logsumexp"},
-        {"pooling": "average", "boundary": "zero", "order": 3},
-        {"sampling": "dense", "boundary": "replicate"},
+        {"pooling": "average", "boundary": "constant", "order": 3},
+        {"sampling": "dense", "boundary": "edge"},
     ],
 )
 def test_exports_of_all_kinds_are_arithmetic(tmp_path, options):

@@ -70,7 +70,7 @@ def test_matched_operators_do_not_depend_on_scale(size, scale, factor):
 
 @pytest.mark.parametrize("sampling", ["matched", "dense"])
 @pytest.mark.parametrize("shape", [(112, 112), (113, 64), (9, 28)])
-def test_operators_fit_together_and_end_at_the_centre(sampling, shape):
+def test_operators_fit_together_and_end_at_the_center(sampling, shape):
     for group in plan_channels(shape, SCALES, geometry(sampling)):
         for lift in lifts(group):
             assert (lift.rows.shape[1], lift.columns.shape[1]) == shape
@@ -95,7 +95,7 @@ def test_matched_maps_come_back_to_the_image():
 
 
 def test_zero_boundary_mirrors_where_the_cone_ends_the_grid():
-    for group in plan_channels((112, 112), SCALES[:1], geometry(boundary="zero")):
+    for group in plan_channels((112, 112), SCALES[:1], geometry(boundary="constant")):
         for op in operators(group):
             np.testing.assert_allclose(op.rows.sum(axis=1), 1)
 
@@ -197,7 +197,7 @@ def test_a_cone_cuts_branches_as_far_as_their_consumers_reach():
 
 
 @given(st.integers(3, 90), st.integers(3, 90), st.sampled_from(SCALES))
-def test_points_cover_the_image_from_its_centre(height, width, scale):
+def test_points_cover_the_image_from_its_center(height, width, scale):
     (grid,) = point_grids((height, width), [scale], geometry(center=False))
     assert grid.step == pytest.approx(SIGMAS[-1] * scale) and grid.scale == scale
     for count, size in ((grid.rows, height), (grid.columns, width)):

@@ -44,7 +44,7 @@ def test_without_validation_sizes_the_held_out_images_decide():
     assert results[OBJECTIVE] == results["accuracy"]
 
 
-def test_colour_and_other_classes():
+def test_color_and_other_classes():
     images = np.random.default_rng(0).integers(0, 256, (12, 20, 22, 3)).astype("uint8")
     part = LabelledImages(images, np.arange(12) % 3)
     data = ImageData(

@@ -38,7 +38,7 @@ def folder(
     *,
     frame: int | None = None,
     resize: int | None = None,
-    colour: bool | None = None,
+    color: bool | None = None,
     validation_share: float = 0.2,
     test_sizes: Sequence[float] | None = None,
     seed: int = 0,
@@ -86,7 +86,7 @@ def folder(
         test_sizes = _sensible_sizes(float(np.median(sides)), frame)
     reader = _Reader(
         frame=frame,
-        colour=any(not header.grey for header in headers) if colour is None else colour,
+        color=any(not header.grey for header in headers) if color is None else color,
         resize=resize,
     )
     labels = {file: k for k, files in enumerate(classes.values()) for file in files}
@@ -206,7 +206,7 @@ class _Reader:
     """How pictures are read: in frames as they are, or rescaled."""
 
     frame: int
-    colour: bool
+    color: bool
     resize: int | None
 
     def framed(self, files: Sequence[Path]) -> FramedPictures:
@@ -222,11 +222,11 @@ class _Reader:
         for shape in {picture.shape for picture in pictures}:
             alike = [i for i, picture in enumerate(pictures) if picture.shape == shape]
             stack = np.stack([pictures[i] for i in alike])
-            images[alike] = rescale_photographs(stack, size, self.frame, boundary="replicate")
+            images[alike] = rescale_photographs(stack, size, self.frame, boundary="edge")
         return images
 
     def _read(self, file: Path) -> np.ndarray:
-        return read_picture(file, channels=3 if self.colour else 1, resize=self.resize)
+        return read_picture(file, channels=3 if self.color else 1, resize=self.resize)
 
 
 def _middle(picture: np.ndarray, side: int) -> np.ndarray:

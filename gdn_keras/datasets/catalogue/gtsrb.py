@@ -77,7 +77,7 @@ class Photograph:
     label: int
     track: str
     side: int
-    centre: tuple[float, float]
+    center: tuple[float, float]
 
 
 @register_dataset("gtsrb")
@@ -241,12 +241,12 @@ def _photograph(row: dict[str, str], table: Path, folder: Path) -> Photograph:
         label=label,
         track=f"{label:05d}/{row['Filename'][:5]}",
         side=max(right - left, bottom - top) + 1,  # both ends belong to the sign
-        centre=((top + bottom) / 2, (left + right) / 2),
+        center=((top + bottom) / 2, (left + right) / 2),
     )
 
 
 def load_photographs(photographs: Sequence[Photograph], frame: int) -> LabelledImages:
     """The photographs, each sign in the middle of a frame of this height and width."""
     pictures = [read_picture(p.file, channels=3) for p in photographs]
-    images = FramedPictures(pictures, frame, [p.centre for p in photographs])
+    images = FramedPictures(pictures, frame, [p.center for p in photographs])
     return LabelledImages(images, np.array([p.label for p in photographs], "uint8"))
