@@ -75,8 +75,10 @@ class ScalePooling(keras.layers.Layer):
         if self.pooling == "max":
             # With a start, it takes batches of no images too.
             return ops.max(inputs, axis=1, initial=-math.inf)
-        count = inputs.shape[1] if kept is None else ops.sum(ops.cast(kept, "float32"), axis=1)
-        return ops.logsumexp(inputs, axis=1) - ops.cast(ops.log(count), inputs.dtype)
+        total = ops.logsumexp(inputs, axis=1)
+        if kept is None:
+            return total - math.log(inputs.shape[1])
+        return total - ops.log(ops.sum(ops.cast(kept, inputs.dtype), axis=1))
 
     def _kept(self, inputs: Any) -> Any:
         """Which channels stay, [batch, scale channels, 1, ...]: at least one of each image."""

@@ -25,11 +25,11 @@ FLOAT64 = {"dtype": "float64"}
 
 
 def scale_channels(sampling="matched"):
-    """Smooth, so that finite differences make sense."""
+    """Smooth, so that finite differences make sense. (Keras's tanh is in float32 on JAX.)"""
     layers = [
         GaussianDerivative(3, 1.0, **FLOAT64),
         ScaleBatchNormalization(**FLOAT64),
-        keras.layers.Activation("tanh", **FLOAT64),
+        keras.layers.Activation("softplus", **FLOAT64),
         GaussianDerivative(2, 1.25, order=3, **FLOAT64),
     ]
     network = keras.Sequential(layers)
@@ -290,7 +290,7 @@ def test_an_edited_network_runs_as_it_is_after_saving(make, edit, tmp_path):
     model = keras.Model(image, layer(image))
     model.save(tmp_path / "model.keras")
     after = keras.saving.load_model(tmp_path / "model.keras").predict(IMAGES, verbose=0)
-    assert np.abs(after - before).max() > 1e-3
+    assert np.abs(after - before).max() > 1e-4
     np.testing.assert_allclose(keras.ops.convert_to_numpy(layer(IMAGES)), after, atol=1e-5)
     np.testing.assert_allclose(model.predict(IMAGES, verbose=0), after, atol=1e-5)
 
