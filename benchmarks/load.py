@@ -254,7 +254,6 @@ def find_leaks(rounds: int, plain: bool = False) -> dict:
 def _alive() -> dict[str, int]:
     """What would pile up if this package kept it."""
     import keras
-
     from gdn_keras.layers._base import same_grid_matrices
     from gdn_keras.scale_space.plans import smoothing_operator
 

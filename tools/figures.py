@@ -29,11 +29,10 @@ from gdn_keras.datasets.catalogue.gtsrb import TRAIN_SIDES, held_out_tracks, loa
 from gdn_keras.detection import draw_boxes
 from gdn_keras.models import scale_channels_of
 from gdn_keras.scale_space import (
-    Geometry,
+    Plan,
     cascade,
     directional_derivative,
     gaussian_derivative_kernel,
-    point_grids,
 )
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
@@ -124,8 +123,7 @@ def matched_grids(path: Path) -> None:
     with figure_file(path, 3, 3, (6.3, 6.6)) as (_, axes):
         for row, layers in enumerate((1, 3, 6)):
             nodes = cascade([ratio**k for k in range(layers)], read=None)
-            geometry = Geometry(nodes, "matched", "symmetric", 1e-3, 1.0, readout="points")
-            grids = point_grids(shape, (1.0, 2.0, 4.0), geometry)
+            grids = Plan(nodes, "symmetric", 1e-3).point_grids(shape, (1.0, 2.0, 4.0))
             for axis, grid in zip(axes[row], grids, strict=True):
                 _show(axis, _digit(grid.scale), "gray")
                 y, x = (

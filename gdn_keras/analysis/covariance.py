@@ -125,7 +125,7 @@ def invariance_error(
     """
     model = network_of(model) if images is None else model
     channels = scale_channels_of(model)
-    if channels.geometry.has_maps:
+    if channels.has_maps:
         raise ValueError(
             "`model` must give one answer for an image, or there is nothing to compare between "
             f"images of unlike sizes. Received: model={model.name!r} with maps or points"

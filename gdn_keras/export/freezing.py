@@ -69,4 +69,4 @@ def freeze(model: keras.Model) -> Any:
 
 def _all_layers(model: keras.Model) -> list[keras.layers.Layer]:
     network = network_of(model)
-    return [model, *model.layers, *network.layers, *scale_channels_of(model).program.layers]
+    return [model, *model.layers, *network.layers, *scale_channels_of(model).shared_layers]

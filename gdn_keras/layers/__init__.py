@@ -1,4 +1,4 @@
-"""Keras layers, one a file."""
+"""Layers for derivatives, smoothing, normalization and scale channels."""
 
 from gdn_keras.layers.arctan_contrast import ArctanContrast
 from gdn_keras.layers.central_pixel import CentralPixel
@@ -6,7 +6,6 @@ from gdn_keras.layers.gaussian_derivative import GaussianDerivative
 from gdn_keras.layers.gaussian_smoothing import GaussianSmoothing
 from gdn_keras.layers.scale_batch_normalization import ScaleBatchNormalization
 from gdn_keras.layers.scale_channels import ScaleChannels
-from gdn_keras.layers.scale_interaction import ScaleInteraction
 from gdn_keras.layers.scale_pooling import ScalePooling
 
 __all__ = [
@@ -16,6 +15,5 @@ __all__ = [
     "GaussianSmoothing",
     "ScaleBatchNormalization",
     "ScaleChannels",
-    "ScaleInteraction",
     "ScalePooling",
 ]

@@ -6,10 +6,11 @@ from typing import Any
 
 from keras import ops
 
-from gdn_keras.layers._resampling import sample_at_once, sample_transposed, swap_axes
+from gdn_keras.layers._sampling import sample_at_once, sample_transposed, swap_axes
 from gdn_keras.scale_space import Band, Crop, Operator
+from gdn_keras.scale_space.sampling_plan import Group
 
-# For each group of channels, for each input of a step, the edge of each channel.
+# For each group of channels, for each input of a layer, the edge of each channel.
 Edges = Sequence[Sequence[Sequence[Operator | Crop | None]]]
 
 # Entries of an operator's two matrices multiplied out, up to which one product is faster than two.
@@ -58,13 +59,18 @@ class Channels:
             ]
         )
 
+    def smoothed(self, edges: Edges) -> "Channels":
+        """On other grids, by operators, which lift the image that channels share."""
+        tensors = tuple(self.sampled(group, edge) for group, (edge,) in enumerate(edges))
+        return replace(self, tensors=tensors, lifted=True, swapped=not self.swapped)
+
     def in_order(self) -> "Channels":
         """Rows and columns the right way round."""
         return replace(self.map(swap_axes), swapped=False) if self.swapped else self
 
 
 def aligned(inputs: Sequence[Channels], edges: Edges) -> list[Channels]:
-    """What a step is called on, on its grid and the same way round."""
+    """What a layer is called on, on its grid and the same way round."""
     result = []
     for k, channels in enumerate(inputs):
         found = [group[k] for group in edges]
@@ -118,3 +124,31 @@ def _middle(x: Any, sizes: Sequence[Any]) -> Any:
         start = (ops.shape(x)[axis] - size) // 2
         x = x[(slice(None),) * axis + (slice(start, start + size),)]
     return x
+
+
+def stacked_vectors(channels: Channels) -> Any:
+    """[batch, scale channels, ...] of channels with tensors of one shape."""
+    stacks = map(unjoined, channels.tensors, channels.counts)
+    return ops.concatenate(list(stacks), axis=1)
+
+
+def stacked_points(channels: Channels) -> Any:
+    """[batch, points, features]: the points of all channels, row by row."""
+    points = []
+    for x, count in zip(channels.in_order().tensors, channels.counts, strict=True):
+        _, rows, columns, features = ops.shape(x)
+        points.append(ops.reshape(x, (-1, count * rows * columns, features)))
+    return ops.concatenate(points, axis=1)
+
+
+def in_pixels(channels: Channels, groups: Sequence[Group]) -> Channels:
+    """Feature maps on the image's pixels."""
+    maps = []
+    for x, group in zip(channels.in_order().tensors, groups, strict=True):
+        parts = unjoined(x, len(group.scales))
+        sampled = [
+            sample_transposed(parts[:, i], operator.rows, operator.columns)
+            for i, operator in enumerate(group.outputs or ())
+        ]
+        maps.append(swap_axes(joined(sampled)))
+    return replace(channels, tensors=tuple(maps), swapped=False)

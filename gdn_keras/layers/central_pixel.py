@@ -6,8 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from gdn_keras.layers._base import check_image_shape
-from gdn_keras.layers._rules import ReadOut, Rule, rule_of
+from gdn_keras.layers._validation import check_image_shape
+from gdn_keras.scale_space import Node
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -44,13 +44,12 @@ class CentralPixel(keras.layers.Layer):
             inputs = inputs[:, (size - 1) // 2] / 2 + inputs[:, size // 2] / 2
         return inputs
 
+    def node(self, inputs: tuple[int, ...]) -> Node:
+        """The centre is read of the tensor before, for `ScaleChannels`."""
+        return Node(inputs, read="center")
+
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         return (input_shape[0], input_shape[-1])
 
     def get_config(self) -> dict[str, Any]:
         return super().get_config()  # defined here, it takes dtype policies that are objects
-
-
-@rule_of.register
-def _(layer: CentralPixel) -> Rule:
-    return ReadOut("center")

@@ -13,15 +13,12 @@ from gdn_keras.checks import (
     check_positive,
     check_truncation,
 )
-from gdn_keras.layers._base import check_fixed, check_image_shape, fits_matrices, same_grid_matrices
-from gdn_keras.layers._resampling import (
-    sample_transposed,
-    smooth_depthwise,
-    swap_axes,
-    valid_convolution,
-)
+from gdn_keras.layers._channels import Channels, Edges
+from gdn_keras.layers._sampling import smooth_depthwise, valid_convolution
+from gdn_keras.layers._validation import check_fixed, check_image_shape
 from gdn_keras.scale_space import (
     DEFAULT_TRUNCATION,
+    Node,
     jet_orders,
     jet_stencils,
     scale_normalization,
@@ -149,16 +146,45 @@ class GaussianDerivative(keras.layers.Layer):
         check_image_shape(self, inputs.shape, minimum=3, channels=self.kernel.shape[1])
         inputs = ops.cast(inputs, self.compute_dtype)  # Keras leaves integers as they are
         sigma = self.sigma * check_positive("scale", scale)
-        shape = inputs.shape[1:3]
-        kernel = self.compose_kernel(sigma)
-        if fits_matrices(shape, sigma, self.truncation):
-            matrices = same_grid_matrices(
-                tuple(shape), sigma, self.margin, self.boundary, self.truncation
-            )
-            smoothed = swap_axes(sample_transposed(inputs, *matrices))
-        else:
-            smoothed = smooth_depthwise(inputs, sigma, self.margin, self.boundary, self.truncation)
-        return self.finish(valid_convolution(smoothed, kernel), self.bias)
+        smoothed = smooth_depthwise(inputs, sigma, self.margin, self.boundary, self.truncation)
+        return self._finish(valid_convolution(smoothed, self.compose_kernel(sigma)), self.bias)
+
+    def node(self, inputs: tuple[int, ...]) -> Node:
+        """A tensor at sigma sigma_0, on a grid matched to it, for `ScaleChannels`."""
+        return Node(inputs, self.sigma, self.margin)
+
+    @property
+    def absorbs_normalization(self) -> bool:
+        """Whether a normalization that follows can be part of the kernel."""
+        return self.activation is keras.activations.linear
+
+    def run_channels(
+        self,
+        inputs: Sequence[Channels],
+        edges: Edges,
+        training: bool | None,
+        normalization: Any = None,
+    ) -> Channels:
+        """The layer in all matched scale channels: smooth and sample, then one convolution.
+
+        Grids have as many points per sigma in all channels, which therefore share one kernel.
+
+        Args:
+            inputs: The tensor that it is called on.
+            edges: The operators to its grid.
+            training: Whether it is called in training.
+            normalization: A `ScaleBatchNormalization` to be made part of the kernel.
+        """
+        (channels,) = inputs
+        smoothed = channels.map(lambda x: ops.cast(x, self.compute_dtype)).smoothed(edges)
+        kernel, bias = self.compose_kernel(edges[0][0][0].sigma), self.bias
+        if normalization is not None:
+            factor, offset = normalization.affine()
+            kernel = kernel * factor
+            bias = offset if bias is None else bias * factor + offset
+        if smoothed.swapped:
+            kernel = ops.transpose(kernel, (1, 0, 2, 3))
+        return smoothed.map(lambda x: self._finish(valid_convolution(x, kernel, training), bias))
 
     def compose_kernel(self, sigma: float) -> Any:
         """K = sum_j sigma^|a_j| C_j delta_j, the jet and its weights as one kernel.
@@ -177,7 +203,7 @@ class GaussianDerivative(keras.layers.Layer):
         composed = ops.matmul(ops.convert_to_tensor(basis, dtype=self.kernel.dtype), weights)
         return ops.reshape(composed, (size, size, *self.kernel.shape[1:]))
 
-    def finish(self, outputs: Any, bias: Any = None) -> Any:
+    def _finish(self, outputs: Any, bias: Any = None) -> Any:
         """Add a bias to what a composed kernel gave, and apply the activation."""
         if bias is not None:
             outputs = outputs + ops.cast(bias, outputs.dtype)

@@ -1,7 +1,6 @@
 """Gaussian smoothing as a Keras layer."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import keras
@@ -13,11 +12,9 @@ from gdn_keras.checks import (
     check_positive,
     check_truncation,
 )
-from gdn_keras.layers._base import check_fixed, check_image_shape, fits_matrices, same_grid_matrices
 from gdn_keras.layers._channels import Channels, Edges
-from gdn_keras.layers._graph import Step
-from gdn_keras.layers._resampling import sample_transposed, smooth_depthwise, swap_axes
-from gdn_keras.layers._rules import Rule, rule_of
+from gdn_keras.layers._sampling import smooth_depthwise
+from gdn_keras.layers._validation import check_fixed, check_image_shape
 from gdn_keras.scale_space import DEFAULT_TRUNCATION, Node
 
 
@@ -69,11 +66,18 @@ class GaussianSmoothing(keras.layers.Layer):
         check_image_shape(self, inputs.shape)
         inputs = ops.cast(inputs, self.compute_dtype)  # Keras leaves integers as they are
         sigma = self.sigma * check_positive("scale", scale)
-        shape = inputs.shape[1:3]
-        if fits_matrices(shape, sigma, self.truncation):
-            matrices = same_grid_matrices(tuple(shape), sigma, 0, self.boundary, self.truncation)
-            return swap_axes(sample_transposed(inputs, *matrices))
         return smooth_depthwise(inputs, sigma, 0, self.boundary, self.truncation)
+
+    def node(self, inputs: tuple[int, ...]) -> Node:
+        """A tensor smoothed to sigma sigma_0, on a grid matched to it, for `ScaleChannels`."""
+        return Node(inputs, check_positive("sigma", self.sigma))
+
+    def run_channels(
+        self, inputs: Sequence[Channels], edges: Edges, training: bool | None
+    ) -> Channels:
+        """The layer in all matched scale channels."""
+        (channels,) = inputs
+        return channels.map(lambda x: ops.cast(x, self.compute_dtype)).smoothed(edges)
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         return tuple(input_shape)
@@ -85,25 +89,3 @@ class GaussianSmoothing(keras.layers.Layer):
             "boundary": self.boundary,
             "truncation": self.truncation,
         }
-
-
-class _Smoothing(Rule):
-    """Smoothing to sigma sigma_0, sampled on a grid matched to it."""
-
-    def __init__(self, layer: GaussianSmoothing):
-        self._layer = layer
-
-    def node(self, inputs: tuple[int, ...]) -> Node:
-        return Node(inputs, check_positive("sigma", self._layer.sigma))
-
-    def run(
-        self, step: Step, inputs: Sequence[Channels], edges: Edges, training: bool | None
-    ) -> Channels:
-        channels = inputs[0].map(lambda x: ops.cast(x, self._layer.compute_dtype))
-        tensors = tuple(channels.sampled(g, edge) for g, (edge,) in enumerate(edges))
-        return replace(channels, tensors=tensors, lifted=True, swapped=not channels.swapped)
-
-
-@rule_of.register
-def _(layer: GaussianSmoothing) -> Rule:
-    return _Smoothing(layer)

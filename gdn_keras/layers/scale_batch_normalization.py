@@ -9,8 +9,7 @@ from keras import ops
 
 from gdn_keras.checks import check_non_negative, check_positive
 from gdn_keras.layers._channels import Channels, Edges
-from gdn_keras.layers._graph import Step
-from gdn_keras.layers._rules import Rule, rule_of
+from gdn_keras.scale_space import Node
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -45,6 +44,8 @@ class ScaleBatchNormalization(keras.layers.BatchNormalization):
     Output shape:
         The shapes of the inputs.
     """
+
+    joint = True  # over scale channels, which `ScaleChannels` passes together
 
     def __init__(self, momentum: float = 0.9, epsilon: float = 1e-5, **kwargs: Any):
         if check_non_negative("momentum", momentum) >= 1:
@@ -92,6 +93,20 @@ class ScaleBatchNormalization(keras.layers.BatchNormalization):
         factor, offset = (ops.cast(value, dtype) for value in self.affine(mean, variance))
         outputs = [ops.cast(x * factor + offset, self.compute_dtype) for x in tensors]
         return outputs if nested else outputs[0]
+
+    def node(self, inputs: tuple[int, ...]) -> Node:
+        """A tensor on the grid of the one before, for `ScaleChannels`."""
+        return Node(inputs)
+
+    def run_channels(
+        self, inputs: Sequence[Channels], edges: Edges, training: bool | None
+    ) -> Channels:
+        """The layer in all matched scale channels, each weighted equally."""
+        (channels,) = inputs
+        counts = channels.counts if channels.lifted else (1,)
+        shares = [count / sum(counts) for count in counts]
+        tensors = self(list(channels.tensors), training=training, weights=shares)
+        return replace(channels, tensors=tuple(tensors))
 
     def affine(self, mean: Any = None, variance: Any = None) -> tuple[Any, Any]:
         """Factor and offset that normalisation amounts to; by default at the moving averages."""
@@ -160,25 +175,3 @@ def _over_replicas(mean: Any, variance: Any, count: Any) -> tuple[Any, Any, Any]
     images = total(ops.ones_like(mean))
     joint = total(mean) / images
     return joint, total(variance + ops.square(mean - joint)) / images, images
-
-
-class _Normalization(Rule):
-    """Jointly over the scale channels, each weighted equally however many points it has."""
-
-    def __init__(self, layer: ScaleBatchNormalization):
-        self._layer = layer
-
-    def run(
-        self, step: Step, inputs: Sequence[Channels], edges: Edges, training: bool | None
-    ) -> Channels:
-        (channels,) = inputs
-        counts = channels.counts if channels.lifted else (1,)
-        shares = [count / sum(counts) for count in counts]
-        options = {"training": training, "weights": shares, **step.options}
-        tensors = self._layer(list(channels.tensors), **options)
-        return replace(channels, tensors=tuple(tensors))
-
-
-@rule_of.register
-def _(layer: ScaleBatchNormalization) -> Rule:
-    return _Normalization(layer)

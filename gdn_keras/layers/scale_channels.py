@@ -1,7 +1,6 @@
 """One network at several scales, with shared weights."""
 
 import copy
-import dataclasses
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -11,20 +10,26 @@ import numpy as np
 from keras import ops
 
 from gdn_keras.checks import check_choice, check_positive, check_scales, check_surround
-from gdn_keras.layers import _derivation  # noqa: F401  (registers the rule of GaussianDerivative)
-from gdn_keras.layers._base import check_image_shape
-from gdn_keras.layers._checks import check_network, common_smoothing
-from gdn_keras.layers._engine import Program, stacked_maps, stacked_points, stacked_vectors
+from gdn_keras.layers._channels import in_pixels, stacked_points, stacked_vectors
+from gdn_keras.layers._runner import Runner
+from gdn_keras.layers._sampling import extend
 from gdn_keras.layers._unknown_sizes import TracedFunctions
+from gdn_keras.layers._validation import (
+    check_image_shape,
+    check_nodes,
+    check_smoothing,
+    check_steps,
+)
+from gdn_keras.layers.central_pixel import CentralPixel
 from gdn_keras.layers.scale_pooling import ScalePooling
 from gdn_keras.scale_space import (
     DEFAULT_CONE,
     SAMPLINGS,
-    Geometry,
-    Group,
+    Cost,
+    Plan,
     PointGrid,
-    plan_channels,
-    point_grids,
+    dense_costs,
+    grid_spacings,
 )
 
 READOUTS = ("map", "points")
@@ -39,13 +44,12 @@ class ScaleChannels(keras.layers.Layer):
     rescaled image gives the same stack of channels, shifted along the scale axis (the paper's
     scale covariance), and pooling over it gives the same result (scale invariance).
 
-    `sampling="matched"` puts each layer on a grid whose step is its own sigma, `sigma * sigma_0`,
-    over `density`. All channels then run one and the same discrete network, so that covariance
-    holds for the discrete network too, and coarse channels cost next to nothing.
-    `sampling="dense"` evaluates every channel on the pixels of the image: the paper to the
-    letter, up to the rounding errors of the precision. Its coarse layers cost less with a
-    `truncation` of 1e-4 or below (`gdn_keras.scale_space.factored`). Weights belong to the sampling
-    they were trained with.
+    `sampling="dense"` is the paper to the letter: for each sigma_0 the network is called on the
+    pixels of the image, where each layer smooths by depthwise convolutions with the discrete
+    Gaussian and applies its derivative stencils. `sampling="matched"` is the fast way: each layer
+    is on a grid whose step is its own sigma, `sigma * sigma_0`, over `density`. All channels then
+    run one and the same discrete network, so that covariance holds for the discrete network too,
+    and coarse channels cost next to nothing. Weights belong to the sampling they were trained with.
 
     The network may end in a read-out, which each channel does on its own grid: `CentralPixel`
     (an object in the centre), `keras.layers.GlobalMaxPooling2D` (an object anywhere) or
@@ -67,11 +71,11 @@ class ScaleChannels(keras.layers.Layer):
     ((2, 10), (2, 3, 10))
 
     Args:
-        network: Sequential or functional model of `GaussianDerivative`, `GaussianSmoothing`,
-            `ScaleBatchNormalization` and `ScaleInteraction` layers, layers that act on each point
-            alone (activations, dropout, `Dense`, 1x1 `Conv2D`, normalisation of the last axis),
-            merges (`Add`, `Concatenate`, ...), read-outs, and models of such layers. Where branches
-            meet, those on finer grids are sampled on the coarsest one.
+        network: Sequential or functional model of `GaussianDerivative`, `GaussianSmoothing` and
+            `ScaleBatchNormalization` layers, layers that act on each point alone (activations,
+            dropout, `Dense`, 1x1 `Conv2D`, normalization of the last axis), merges (`Add`,
+            `Concatenate`, ...), read-outs, and models of such layers. Where branches meet, those on
+            finer grids are sampled on the coarsest one.
         scales: sigma_0 of the channels in pixels, in increasing order.
         pooling: "max", "average", "logsumexp", or `None` to return the stack of channels.
         sampling: "matched" or "dense".
@@ -132,62 +136,69 @@ class ScaleChannels(keras.layers.Layer):
             )
         _TAKEN.add(network)
 
-    def _read(self) -> tuple[Program, Geometry]:
+    def _read(self) -> Runner:
         """The network as it is now, since its layers can be edited at any time."""
-        program = Program.of(self.network)
-        smoothing = common_smoothing(self.network, program)
-        geometry = Geometry(
-            nodes=program.nodes,
-            sampling=self.sampling,
-            boundary=smoothing.boundary,
-            truncation=smoothing.truncation,
-            density=self.density,
-            cone=self.cone,
-            maps="points" if self.readout == "points" else "pixels",
-            surround=self.surround,
-        )
-        check_network(program, geometry, self.scales)
-        if self.readout == "points" and (not geometry.has_maps or self.pooling is not None):
+        runner = Runner(self.network)
+        check_nodes(runner.layers, runner.nodes)
+        check_smoothing(runner.layers)
+        if self.sampling == "matched":
+            check_steps(runner.layers, runner.nodes, self.density, self.scales)
+        has_maps = grid_spacings(runner.nodes)[-1] is not None
+        if self.readout == "points" and (not has_maps or self.pooling is not None):
             raise ValueError(
                 '`readout="points"` is for a network without a read-out layer, and points are not '
                 f"pooled: set `pooling=None`. Received: pooling={self.pooling!r}, "
                 f"network={self.network!r}"
             )
-        if self.surround and (geometry.has_maps or _averages(program)):
+        averages = any(isinstance(x, keras.layers.GlobalAveragePooling2D) for x in runner.layers)
+        if self.surround and (has_maps or averages):
             raise ValueError(
                 "`surround` must be 0 for a network without a read-out, or one that averages over "
                 f"places: those are places of the image. Received: surround={self.surround!r}"
             )
-        return program, geometry
+        return runner
 
     @property
-    def program(self) -> Program:
-        """The calls that the network consists of."""
-        return self._read()[0]
+    def shared_layers(self) -> list[keras.Layer]:
+        """The layers of the network in the order of their calls, those of nested models too."""
+        return self._read().layers
 
     @property
-    def geometry(self) -> Geometry:
-        """What the plan of the channels depends on, besides the image and the scales."""
-        return self._read()[1]
+    def has_maps(self) -> bool:
+        """Whether the network ends on feature maps, without a read-out layer."""
+        return grid_spacings(self._read().nodes)[-1] is not None
 
-    def plan(self, shape: Sequence[int]) -> tuple[Group, ...]:
-        """The grids and operators of all channels, for images of the given height and width."""
-        height, width = shape
-        return plan_channels((height, width), self.scales, self.geometry)
+    def plan(self, runner: Runner | None = None) -> Plan:
+        """The grids of matched channels, for images of any size."""
+        runner = runner or self._read()
+        boundary, truncation = check_smoothing(runner.layers)
+        return Plan(
+            nodes=runner.nodes,
+            boundary=boundary,
+            truncation=truncation,
+            density=self.density,
+            cone=self.cone,
+            to_pixels=self.readout == "map",
+            surround=self.surround,
+        )
+
+    def costs(self, shape: Sequence[int]) -> list[Cost]:
+        """Multiply-adds of each tensor, for one image of a height, width and channels."""
+        runner, (height, width, channels) = self._read(), shape
+        rest = (height, width), self.scales, runner.features(channels)
+        if self.sampling == "matched":
+            return self.plan(runner).costs(*rest)
+        return dense_costs(runner.nodes, check_smoothing(runner.layers)[1], *rest)
 
     def point_grids(self, shape: Sequence[Any]) -> tuple[PointGrid, ...]:
         """The grid that each channel ends on, for images of the given height and width.
 
         In a graph of unknown image size, height and width may be tensors.
         """
-        geometry = self.geometry
-        if not geometry.has_maps:
-            raise ValueError(
-                "There are points only without a read-out. "
-                f"Received: network={self.network!r}, which has one"
-            )
+        if self.sampling == "dense":
+            return tuple(PointGrid(scale, 1.0, *shape) for scale in self.scales)
         sizes, xp = _sizes(shape)
-        grids = point_grids(sizes, self.scales, geometry, xp)
+        grids = self.plan().point_grids(sizes, self.scales, xp)
         if xp is np:
             return grids
         return tuple(
@@ -226,56 +237,67 @@ class ScaleChannels(keras.layers.Layer):
 
     def channels(self, inputs: Any, training: bool | None = None) -> Any:
         """The stack of scale channels, [batch, scale channels, ...], before pooling."""
-        inputs = self._prepared(inputs)
-        program, geometry = self._read()
-        groups = self._planned(inputs, geometry)
-        outputs = program.run(groups, inputs, training)
-        if not geometry.has_maps:
-            return stacked_vectors(outputs)
+        runner, image = self._read(), self._prepared(inputs)
+        if self.sampling == "dense":
+            stack = ops.stack(runner.run_dense(image, self.scales, training)[-1], axis=1)
+            if self.readout == "map":
+                return stack
+            return ops.reshape(stack, (ops.shape(stack)[0], -1, stack.shape[-1]))
+        groups = self._groups(runner, image)
+        outputs = runner.run_matched(groups, image, training)[-1]
         if self.readout == "points":
             return stacked_points(outputs)
-        return stacked_maps(outputs, groups)
+        return stacked_vectors(in_pixels(outputs, groups) if groups[0].outputs else outputs)
 
     def layer_centers(self, inputs: Any) -> list[Any]:
         """What each layer with a scale of its own holds at the centre, in inference.
 
         Returns:
             For each layer, [batch, scale channels, features], as the next one takes it: after
-            normalisation and activation.
+            normalization and activation.
         """
-        inputs = self._prepared(inputs)
-        program, geometry = self._read()
-        found = []
-        for tensor in _ends(program, geometry):
-            part = program.up_to(tensor)
-            planned = self._planned(inputs, dataclasses.replace(geometry, nodes=part.nodes))
-            found.append(stacked_vectors(part.run(planned, inputs, False)))
-        return found
+        runner, image = self._read(), self._prepared(inputs)
+        spacings, center = grid_spacings(runner.nodes), CentralPixel()
+        _, *others = (node for node in runner.nodes if node.sigma is not None)
+        last = max(n for n, spacing in enumerate(spacings) if spacing is not None)
+        ends = [*(node.inputs[0] for node in others), last]
+        if self.sampling == "dense":
+            tensors = runner.run_dense(image, self.scales, False)
+            return [ops.stack([center(x) for x in tensors[n]], axis=1) for n in ends]
+        states = runner.run_matched(self._groups(runner, image), image, False)
+        return [stacked_vectors(states[n].map(center)) for n in ends]
 
     def _prepared(self, inputs: Any) -> Any:
         if not self.built:
             self.build(inputs.shape)
         check_image_shape(self, inputs.shape, minimum=3, channels=self._features)
-        return ops.cast(inputs, self.compute_dtype)
+        image = ops.cast(inputs, self.compute_dtype)
+        if self.sampling == "dense" and self.surround:
+            for axis in (1, 2):
+                size = ops.cast(ops.shape(image)[axis], "float32")
+                margin = ops.cast(ops.round(self.surround * size), "int32")
+                image = extend(image, axis, margin, "edge")
+        return image
 
-    def _planned(self, inputs: Any, geometry: Geometry) -> tuple[Group, ...]:
-        shape = tuple(inputs.shape[1:3])
+    def _groups(self, runner: Runner, image: Any) -> tuple[Any, ...]:
+        """The operators of all channels for an image."""
+        shape = tuple(image.shape[1:3])
         if None not in shape:
-            return plan_channels(shape, self.scales, geometry)
-        sizes, xp = _sizes(ops.shape(inputs)[1:3])
-        return plan_channels(sizes, self.scales, geometry, xp, TracedFunctions())
+            return self.plan(runner).groups(shape, self.scales)
+        sizes, xp = _sizes(ops.shape(image)[1:3])
+        return self.plan(runner).groups(sizes, self.scales, xp, TracedFunctions())
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         batch, height, width, channels = input_shape
-        program, geometry = self._read()
-        features = program.features(channels)[-1]
-        if geometry.has_maps and self.readout == "points":
+        runner = self._read()
+        features = runner.features(channels)[-1]
+        if self.readout == "points":
             known = None not in (height, width)
             grids = self.point_grids((height, width)) if known else ()
             return (batch, sum(g.rows * g.columns for g in grids) or None, features)
-        space = (height, width) if geometry.has_maps else ()
+        has_maps = grid_spacings(runner.nodes)[-1] is not None
         stack = () if self.pooling else (len(self.scales),)
-        return (batch, *stack, *space, features)
+        return (batch, *stack, *((height, width) if has_maps else ()), features)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -294,26 +316,11 @@ class ScaleChannels(keras.layers.Layer):
     def from_config(cls, config: dict[str, Any]) -> "ScaleChannels":
         # Copied, since Keras takes apart the configuration of a functional model.
         network = keras.saving.deserialize_keras_object(copy.deepcopy(config["network"]))
-        return cls(**{"cone": _CONE_OF_OLD_FILES, **config, "network": network})
-
-
-# What all networks had before it was an argument.
-_CONE_OF_OLD_FILES = 3.5
+        return cls(**{**config, "network": network})
 
 
 # Networks that are in a layer.
 _TAKEN: weakref.WeakSet[keras.Model] = weakref.WeakSet()
-
-
-def _ends(program: Program, geometry: Geometry) -> list[int]:
-    """The tensors that each layer's features have become when the next one takes them."""
-    _, *others = program.derivatives()
-    last = max(n for n, spacing in enumerate(geometry.spacings) if spacing is not None)
-    return [*(geometry.nodes[n - 1].inputs[0] for n in others), last]
-
-
-def _averages(program: Program) -> bool:
-    return any(isinstance(x, keras.layers.GlobalAveragePooling2D) for x in program.layers)
 
 
 def _sizes(shape: Sequence[Any]) -> tuple[tuple[Any, Any], Any]:

@@ -21,7 +21,7 @@ from gdn_keras.layers import (
 )
 from gdn_keras.models.image_model import ImageModel
 from gdn_keras.presets import PAPER_SCALES
-from gdn_keras.scale_space import DEFAULT_CONE, DEFAULT_TRUNCATIONS, SAMPLINGS
+from gdn_keras.scale_space import DEFAULT_CONE, DEFAULT_TRUNCATION
 
 _FIRST_LOGIT = -3.0
 
@@ -46,7 +46,7 @@ def gaussian_derivative_network(
     residual: bool = False,
     scale_dropout: float = 0.0,
     boundary: str = "symmetric",
-    truncation: float | None = None,
+    truncation: float = DEFAULT_TRUNCATION,
     density: float = 1.0,
     cone: float = DEFAULT_CONE,
     readout: str = "center",
@@ -87,8 +87,7 @@ def gaussian_derivative_network(
             few sizes are in the training set and one channel learns all the work, and with
             textures, which give every channel something to see.
         boundary: "symmetric", "edge" or "constant"; with `surround`, of feature maps only.
-        truncation: Bound on the mass cut off each smoothing kernel; 1e-3 for matched sampling by
-            default, and 1e-4 for dense, whose operators are then of lower rank and cheaper.
+        truncation: Bound on the mass cut off each smoothing kernel.
         density: Grid points per sigma of a matched channel. See `ScaleChannels`.
         cone: Width of the receptive cone where the centre is read. See `ScaleChannels`.
         readout: What is read of each channel, on its own grid. "center": class scores of what is in
@@ -116,7 +115,6 @@ def gaussian_derivative_network(
         raise ValueError(f"`scale_ratio` must be >= 1. Received: scale_ratio={scale_ratio!r}")
     check_choice("readout", readout, OUTPUTS)
     input_shape = check_input_shape(input_shape)
-    check_choice("sampling", sampling, SAMPLINGS)
     if readout == "points" and (pooling is not None or scale_dropout):
         raise ValueError(
             "`pooling` and `scale_dropout` have nothing to do with readout='points', which are not "
@@ -126,7 +124,6 @@ def gaussian_derivative_network(
         raise ValueError(f"`boxes` are for readout='points' only. Received: readout={readout!r}")
     policy = keras.dtype_policies.get(dtype)
     logits = "float32" if policy.compute_dtype in ("float16", "bfloat16") else policy
-    truncation = DEFAULT_TRUNCATIONS[sampling] if truncation is None else truncation
     jet = {
         "order": order,
         "zero_order": zero_order,

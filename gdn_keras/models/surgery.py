@@ -241,7 +241,7 @@ def parameter_counts(model: keras.Model) -> dict[str, int]:
         "paper", and the model's "trainable" and "non_trainable".
     """
     paper = 0
-    for layer in scale_channels_of(model).program.layers:
+    for layer in scale_channels_of(model).shared_layers:
         if hasattr(layer, "compose_kernel"):
             _, c_in, c_out = layer.kernel.shape
             paper += (len(jet_orders(layer.order, layer.zero_order)) + 1) * c_in * c_out

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from gdn_keras.checks import check_positive
 from gdn_keras.scale_space import (
-    DEFAULT_TRUNCATIONS,
-    Geometry,
+    DEFAULT_TRUNCATION,
+    Plan,
     cascade,
-    multiply_adds,
-    plan_channels,
+    dense_costs,
 )
 from gdn_keras.training import Recipe
 from gdn_keras.tuning.space import Candidate
@@ -96,13 +95,8 @@ def _multiply_adds(
     cone: float,
 ) -> int:
     """Those of `gaussian_derivative_network`, without the network."""
-    geometry = Geometry(
-        nodes=cascade([scale_ratio**k for k in range(len(features) - 1)]),
-        sampling=sampling,
-        boundary="symmetric",
-        truncation=DEFAULT_TRUNCATIONS[sampling],
-        density=1.0,
-        cone=cone,
-    )
-    plan = plan_channels(frame, scales, geometry)
-    return multiply_adds(plan, geometry, (*features, features[-1]))
+    nodes = cascade([scale_ratio**k for k in range(len(features) - 1)])
+    rest = frame, scales, (*features, features[-1])
+    if sampling == "dense":
+        return sum(map(sum, dense_costs(nodes, DEFAULT_TRUNCATION, *rest)))
+    return sum(map(sum, Plan(nodes, "symmetric", DEFAULT_TRUNCATION, cone=cone).costs(*rest)))

@@ -15,7 +15,7 @@ def calibrated(shape=(112, 112, 1), scales=tuple(2 ** (i / 2) for i in range(-1,
     keras.utils.set_random_seed(0)
     rng = np.random.default_rng(0)
     model = models.from_preset("default", input_shape=shape, scales=scales, **kwargs)
-    for layer in models.scale_channels_of(model).program.layers:
+    for layer in models.scale_channels_of(model).shared_layers:
         if isinstance(layer, ScaleBatchNormalization):
             layer.gamma.assign(1 + 0.2 * rng.normal(size=layer.gamma.shape))
             layer.beta.assign(0.3 * rng.normal(size=layer.beta.shape))

@@ -75,7 +75,7 @@ def test_a_skip_of_equal_sigma_is_a_crop_and_of_unlike_sigma_is_resampled():
     layer = ScaleChannels(residual_network(dtype="float64"), (1.0,), None, dtype="float64")
     (group,) = layer.plan((31, 25))
     add, concatenate = (
-        group.edges[layer.program.layers.index(x)]
+        group.edges[layer.shared_layers.index(x)]
         for x in layer.network.layers
         if isinstance(x, (keras.layers.Add, keras.layers.Concatenate))
     )
@@ -85,7 +85,7 @@ def test_a_skip_of_equal_sigma_is_a_crop_and_of_unlike_sigma_is_resampled():
     np.testing.assert_allclose(finer.rows.sum(axis=1), 1)
     cone = ScaleChannels(residual_network(CentralPixel), (1.0,), None, cone=2.0)
     (group,) = cone.plan((61, 61))
-    (add,) = (k for k, x in enumerate(cone.program.layers) if isinstance(x, keras.layers.Add))
+    (add,) = (k for k, x in enumerate(cone.shared_layers) if isinstance(x, keras.layers.Add))
     (cut,), (whole,) = group.edges[add]
     # The input of the inner layer is needed further out than the sum.
     first, second = (len(group.edges[k][0][0].rows) - 2 for k in (0, 1))

@@ -146,39 +146,6 @@ def _valid_shape(x: Any, kernel: Any) -> tuple[int | None, ...]:
     return tuple(size and size - kernel.shape[0] + 1 for size in x.shape[1:3])
 
 
-def expanded_convolution(x: Any, kernel: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
-    """The VALID convolution of an image that is given in a basis: U_y X U_x^T, never formed.
-
-    Each tap of the kernel mixes the coefficients, and is expanded with the basis shifted to it.
-
-    Args:
-        x: Coefficients [batch, r, t, channels].
-        kernel: [size, size, channels, filters].
-        rows: U_y, [p + size - 1, r].
-        columns: U_x, [q + size - 1, t].
-
-    Returns:
-        [batch, p, q, filters].
-    """
-    size, _, channels, filters = kernel.shape
-    kernel = ops.cast(kernel, x.dtype)
-    (r, t), (p, q) = x.shape[1:3], (len(m) - size + 1 for m in (rows, columns))
-    rows, columns = (
-        ops.convert_to_tensor(
-            np.concatenate([m[i : len(m) - size + 1 + i] for i in range(size)], axis=1),
-            dtype=x.dtype,
-        )
-        for m in (rows, columns)
-    )
-    taps = ops.reshape(ops.transpose(kernel, (2, 0, 1, 3)), (channels, -1))
-    x = ops.matmul(ops.reshape(x, (-1, channels)), taps)
-    x = ops.transpose(ops.reshape(x, (-1, r, t, size, size, filters)), (0, 4, 2, 1, 3, 5))
-    x = ops.matmul(columns, ops.reshape(x, (-1, size * t, r * size * filters)))
-    x = ops.transpose(ops.reshape(x, (-1, q, r, size, filters)), (0, 3, 2, 1, 4))
-    x = ops.matmul(rows, ops.reshape(x, (-1, size * r, q * filters)))
-    return ops.reshape(x, (-1, p, q, filters))
-
-
 @cache
 def _fast_convolution(size: int, dtype: str) -> Callable[[Any, Any], Any]:
     """TensorFlow's convolution with kernels of a size, as one function for all graphs.

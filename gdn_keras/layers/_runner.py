@@ -1,0 +1,97 @@
+"""A network's layers, run in all scale channels at once."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import keras
+
+from gdn_keras.layers._calls import calls_of
+from gdn_keras.layers._channels import Channels, aligned
+from gdn_keras.scale_space import Node
+from gdn_keras.scale_space.sampling_plan import Group
+
+
+class Runner:
+    """The calls that a network consists of, and how they run in scale channels.
+
+    Args:
+        network: A sequential or functional model.
+
+    Attributes:
+        layers: The layers in the order of their calls.
+        nodes: What the grids depend on.
+    """
+
+    def __init__(self, network: keras.Model):
+        self._calls = calls_of(network)
+        self.layers = [call.layer for call in self._calls]
+        self.nodes: tuple[Node, ...] = tuple(call.node for call in self._calls)
+
+    def features(self, channels: Any) -> list[int]:
+        """Feature channels of all tensors, the image's first."""
+        found = [(None, None, None, channels)]
+        for call in self._calls:
+            shapes = [found[k] for k in call.inputs]
+            found.append(call.layer.compute_output_shape(shapes if call.merges else shapes[0]))
+        return [shape[-1] for shape in found]
+
+    def run_dense(self, image: Any, scales: Sequence[float], training: bool | None) -> list[list]:
+        """All tensors of the network in each scale channel: the paper to the letter.
+
+        Every layer works on the pixels of the image, at `sigma * sigma_0`. Layers take turns over
+        the channels, and not channels over the layers, because batch normalization is joint.
+        """
+        tensors = [[image] * len(scales)]
+        for call, node in zip(self._calls, self.nodes, strict=True):
+            inputs = [tensors[k] for k in call.inputs]
+            if node.sigma is not None:
+                pairs = zip(inputs[0], scales, strict=True)
+                outputs = [call.layer(x, scale=scale) for x, scale in pairs]
+            elif getattr(call.layer, "joint", False):
+                outputs = call.layer(inputs[0], training=training)
+            else:
+                outputs = [call(xs, training) for xs in zip(*inputs, strict=True)]
+            tensors.append(outputs)
+        return tensors
+
+    def run_matched(
+        self, groups: Sequence[Group], image: Any, training: bool | None
+    ) -> list[Channels]:
+        """All tensors of the network in the channels of a plan, each on its own grid."""
+        counts = tuple(len(group.scales) for group in groups)
+        states = [Channels((image,), counts, lifted=False)]
+        absorbed = {} if training else self._absorbed()
+        for n, (call, node) in enumerate(zip(self._calls, self.nodes, strict=True), start=1):
+            inputs = [states[k] for k in call.inputs]
+            edges = [group.edges[n - 1] for group in groups]
+            if n in absorbed:
+                states.append(inputs[0])
+            elif hasattr(call.layer, "run_channels"):
+                normalization = {k: layer for layer, k in absorbed.values()}.get(n)
+                options = {"normalization": normalization} if normalization else {}
+                states.append(call.layer.run_channels(inputs, edges, training, **options))
+            else:
+                read = node.read is not None
+                inputs = inputs if read else aligned(inputs, edges)
+                tensors = zip(*(channels.tensors for channels in inputs), strict=True)
+                outputs = tuple(call(xs, training) for xs in tensors)
+                swapped = inputs[0].swapped and not read
+                states.append(replace(inputs[0], tensors=outputs, swapped=swapped))
+        return states
+
+    def _absorbed(self) -> dict[int, tuple[keras.Layer, int]]:
+        """Normalizations that, in inference, are part of the kernel of the layer before.
+
+        Returns:
+            For the tensor of each: the layer, and the tensor that it normalizes.
+        """
+        found = {}
+        for n, call in enumerate(self._calls, start=1):
+            source = call.inputs[0]
+            before = self.layers[source - 1] if source else None
+            shared = sum(other.inputs.count(source) for other in self._calls) > 1
+            absorbs = getattr(before, "absorbs_normalization", False) and not shared
+            if absorbs and getattr(call.layer, "joint", False) and not call.options:
+                found[n] = call.layer, source
+        return found
