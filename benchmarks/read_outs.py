@@ -73,7 +73,7 @@ def make_network(way: str, shape: tuple[int, int, int], channels: int) -> Any:
     if way == "points, whole":
         plans._SMALL = 10**9
     output = {"map, then max": "map", "points, whole": "points"}.get(way, way)
-    network = gaussian_derivative_network(shape, WIDTHS, CLASSES, scales, output=output)
+    network = gaussian_derivative_network(shape, WIDTHS, CLASSES, scales, readout=readout)
     if way == "map, then max":
         pooled = keras.layers.GlobalMaxPooling2D()(network.output)
         network = keras.Model(network.input, pooled)

@@ -49,7 +49,7 @@ class Runner:
                 pairs = zip(inputs[0], scales, strict=True)
                 outputs = [call.layer(x, scale=scale) for x, scale in pairs]
             elif getattr(call.layer, "joint", False):
-                outputs = call.layer(inputs[0], training=training)
+                outputs = call.layer(inputs[0], **{"training": training, **call.options})
             else:
                 outputs = [call(xs, training) for xs in zip(*inputs, strict=True)]
             tensors.append(outputs)
@@ -70,7 +70,8 @@ class Runner:
             elif hasattr(call.layer, "run_channels"):
                 normalization = {k: layer for layer, k in absorbed.values()}.get(n)
                 options = {"normalization": normalization} if normalization else {}
-                states.append(call.layer.run_channels(inputs, edges, training, **options))
+                training_here = call.options.get("training", training)
+                states.append(call.layer.run_channels(inputs, edges, training_here, **options))
             else:
                 read = node.read is not None
                 inputs = inputs if read else aligned(inputs, edges)

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from gdn_keras import layers, models
+from gdn_keras import models
 from gdn_keras.analysis.covariance import blob_images, covariance_error, invariance_error
 from gdn_keras.layers import GaussianDerivative, ScaleBatchNormalization
 
@@ -49,41 +49,21 @@ def test_residual_networks_are_covariant(factor):
     assert errors.output.max() < 0.01
 
 
-@pytest.mark.parametrize("output", ["anywhere", "average"])
+@pytest.mark.parametrize("readout", ["anywhere", "average"])
 @pytest.mark.parametrize("side, factor, residual", [(140, ROOT2, False), (112, 2.0, True)])
-def test_read_outs_on_the_channels_own_grids_are_invariant(output, side, factor, residual):
+def test_read_outs_on_the_channels_own_grids_are_invariant(readout, side, factor, residual):
     """Objects well inside the frame, whose rescaled side is a whole number of pixels."""
     scales = tuple(2 ** (i / 2) for i in range(-1, 7))
-    model = calibrated((side, side, 1), scales, output=output, residual=residual)
+    model = calibrated((side, side, 1), scales, readout=readout, residual=residual)
     errors = invariance_error(model, factor)
     assert errors.inside.mean() > 0.2
     assert errors.errors[errors.inside].max() < 0.01
 
 
-def test_interacting_channels_are_covariant_away_from_the_ends():
-    keras.utils.set_random_seed(0)
-    scales = tuple(2 ** (i / 2) for i in range(-1, 6))
-    parts = [
-        layers.GaussianDerivative(8, 1.0),
-        ScaleBatchNormalization(),
-        keras.layers.ReLU(),
-        layers.ScaleInteraction(keras.initializers.RandomNormal(stddev=0.2)),
-        layers.GaussianDerivative(6, 1.25),
-        layers.CentralPixel(),
-    ]
-    images = keras.Input((112, 112, 1))
-    stack = layers.ScaleChannels(keras.Sequential(parts), scales, pooling=None)(images)
-    model = keras.Model(images, stack)
-    errors = covariance_error(model, ROOT2)
-    away = errors.output[1:-1]
-    # The first channel lacks its finer neighbour, the last one its coarser.
-    assert away.max() < 0.01 and errors.output[[0, -1]].min() > 5 * away.max()
-
-
 def test_networks_with_maps_and_points_have_covariance_but_no_invariance():
     small = {"widths": (4,), "scales": (1.0, 2.0), "input_shape": (48, 48, 3)}
-    for output in ("map", "points"):
-        model = models.gaussian_derivative_network(**small, output=output)
+    for readout in ("map", "points"):
+        model = models.gaussian_derivative_network(**small, readout=readout)
         assert covariance_error(model, 2.0).layers.shape == (2, 1)
         with pytest.raises(ValueError, match="one answer for an image"):
             invariance_error(model, 2.0)

@@ -76,13 +76,13 @@ def test_a_model_without_scale_channels(images):
         scale_selection(keras.Model(inputs, keras.layers.Flatten()(inputs)), images)
 
 
-@pytest.mark.parametrize("output", ["anywhere", "average", "map", "points"])
-def test_one_scale_for_each_image_whatever_is_read(output, images, recwarn):
-    network = gaussian_derivative_network((56, 56, 1), widths=(4,), scales=SCALES, output=output)
+@pytest.mark.parametrize("readout", ["anywhere", "average", "map", "points"])
+def test_one_scale_for_each_image_whatever_is_read(readout, images, recwarn):
+    network = gaussian_derivative_network((56, 56, 1), widths=(4,), scales=SCALES, readout=readout)
     selected = scale_selection(network, images)
     assert selected.shape == (40,) and set(selected) <= set(np.float32(SCALES)) | set(SCALES)
     stack = channel_model(network).predict(images.astype("float32"), verbose=0)
-    if output == "points":
+    if readout == "points":
         best = stack.max(axis=2).argmax(axis=1)
         ends = np.cumsum(
             [g.rows * g.columns for g in scale_channels_of(network).point_grids((56, 56))]

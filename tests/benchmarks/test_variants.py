@@ -21,7 +21,7 @@ def test_a_variant_is_trained_and_tested_once(tmp_path, capsys):
     [
         ("plain", {}),
         ("cone=1.6", {"cone": 1.6}),
-        ("residual=True,readout=average", {"residual": True, "output": "average"}),
+        ("residual=True,readout=average", {"residual": True, "readout": "average"}),
         ("augment=(9.0,28.0),contrast=2", {"augment": (9.0, 28.0), "contrast": 2}),
     ],
 )

@@ -69,16 +69,3 @@ def randomise(layer, seed=0):
         value = rng.normal(size=weight.shape)
         values.append(np.abs(value) + 0.5 if "moving_variance" in weight.path else value)
     layer.set_weights(values)
-
-
-def run_layers(network, scales, inputs, training):
-    """Dense channels literally: each layer on all pixels, one scale at a time."""
-    states = [inputs] * len(scales)
-    for layer in network.layers:
-        if isinstance(layer, GaussianDerivative):
-            states = [layer(x, scale=scale) for x, scale in zip(states, scales, strict=True)]
-        elif isinstance(layer, ScaleBatchNormalization):
-            states = layer(states, training=training)
-        else:
-            states = [layer(x) for x in states]
-    return ops.stack(states, axis=1)

@@ -10,9 +10,7 @@ from gdn_keras.layers import (
     GaussianSmoothing,
     ScaleBatchNormalization,
     ScaleChannels,
-    ScaleInteraction,
 )
-from gdn_keras.layers._rules import Pointwise, rule_of
 from tests.harness import run_layer_test
 from tests.layers import oracle
 from tests.layers.networks import (
@@ -73,7 +71,7 @@ def test_branches_and_read_outs_against_brute_force(read, boundary):
 def test_a_skip_of_equal_sigma_is_a_crop_and_of_unlike_sigma_is_resampled():
     """The matched network by hand: each branch on its own grid, in one channel of sigma_0 = 1."""
     layer = ScaleChannels(residual_network(dtype="float64"), (1.0,), None, dtype="float64")
-    (group,) = layer.plan((31, 25))
+    (group,) = layer.plan().groups((31, 25), layer.scales)
     add, concatenate = (
         group.edges[layer.shared_layers.index(x)]
         for x in layer.network.layers
@@ -84,7 +82,7 @@ def test_a_skip_of_equal_sigma_is_a_crop_and_of_unlike_sigma_is_resampled():
     assert same is None and finer.rows.shape == (25, 31)  # steps of 1.25 and 1 in 31 pixels
     np.testing.assert_allclose(finer.rows.sum(axis=1), 1)
     cone = ScaleChannels(residual_network(CentralPixel), (1.0,), None, cone=2.0)
-    (group,) = cone.plan((61, 61))
+    (group,) = cone.plan().groups((61, 61), cone.scales)
     (add,) = (k for k, x in enumerate(cone.shared_layers) if isinstance(x, keras.layers.Add))
     (cut,), (whole,) = group.edges[add]
     # The input of the inner layer is needed further out than the sum.
@@ -110,20 +108,10 @@ def test_harness(tmp_path, read, sampling):
 
 @on_tensorflow
 @pytest.mark.parametrize("read", READOUTS)
-@pytest.mark.parametrize("interaction", [False, True])
-def test_gradients_against_finite_differences(read, interaction):
+def test_gradients_against_finite_differences(read):
     import tensorflow as tf
 
     network = residual_network(READOUTS[read], dtype="float64", activation="tanh")
-    if interaction:
-        parts = [
-            GaussianDerivative(3, 1.0, activation="tanh", dtype="float64"),
-            ScaleInteraction("glorot_uniform", dtype="float64"),
-            GaussianDerivative(3, 1.25, dtype="float64"),
-        ]
-        read_out = READOUTS[read]
-        parts += [] if read_out is None else [read_out(dtype="float64")]
-        network = keras.Sequential(parts)
     layer = ScaleChannels(network, SCALES, None, dtype="float64")
     x = tf.Variable(images((15, 18, 2)).astype("float64"))
     layer.build(x.shape)
@@ -177,19 +165,23 @@ def test_points_are_the_maps_of_the_last_grids():
     assert sum(grid.rows * grid.columns for grid in grids) == len(table)
 
 
-def test_a_new_kind_of_layer_is_one_registration():
+def test_a_new_kind_of_layer_says_itself_how_it_acts():
     class Doubled(keras.layers.Layer):
         def call(self, inputs):
             return 2 * inputs
 
-    network = [GaussianDerivative(3, 1.0), Doubled(), CentralPixel()]
+    def network(*layers):
+        jet = GaussianDerivative(3, 1.0, kernel_initializer=keras.initializers.HeNormal(seed=1))
+        return keras.Sequential([jet, *layers, CentralPixel()])
+
     with pytest.raises(ValueError, match="may hold"):
-        ScaleChannels(keras.Sequential(network), SCALES)
-    rule_of.register(Doubled, lambda layer: Pointwise())
-    doubled = ScaleChannels(keras.Sequential(network), SCALES)
-    single = ScaleChannels(keras.Sequential([network[0], network[2]]), SCALES)
+        ScaleChannels(network(Doubled()), SCALES)
+    Doubled.pointwise = True
     x = images((20, 20, 1))
-    np.testing.assert_allclose(numpy(doubled(x)), 2 * numpy(single(x)), atol=1e-5)
+    for sampling in ("matched", "dense"):
+        doubled = ScaleChannels(network(Doubled()), SCALES, sampling=sampling)
+        single = ScaleChannels(network(), SCALES, sampling=sampling)
+        np.testing.assert_allclose(numpy(doubled(x)), 2 * numpy(single(x)), atol=1e-5)
 
 
 def test_smoothing_inside_is_at_the_scale_of_the_channel():

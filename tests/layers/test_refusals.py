@@ -105,7 +105,7 @@ def test_images_with_another_number_of_channels():
 
 
 def test_network_without_jets_is_refused():
-    with pytest.raises(ValueError, match=r"`network` must hold at least one GaussianDerivative"):
+    with pytest.raises(ValueError, match=r"`network` must hold GaussianDerivative"):
         ScaleChannels(keras.Sequential([keras.layers.ReLU()]), SCALES)
 
 

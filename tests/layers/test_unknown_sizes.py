@@ -8,7 +8,6 @@ from gdn_keras.layers import (
     CentralPixel,
     GaussianDerivative,
     ScaleChannels,
-    ScaleInteraction,
 )
 from tests.layers.networks import (
     READOUTS,
@@ -30,7 +29,6 @@ SCALES = (1.0, 2**0.5, 2.0)
         ("anywhere", "edge"),
         ("map", "symmetric"),
         ("points", "constant"),
-        ("interaction", "symmetric"),
     ],
 )
 def test_graphs_of_unknown_size_compute_what_others_do(read, boundary):
@@ -38,10 +36,6 @@ def test_graphs_of_unknown_size_compute_what_others_do(read, boundary):
 
     readout = "points" if read == "points" else "map"
     network = residual_network(READOUTS.get(read), boundary=boundary)
-    if read == "interaction":
-        jets = [GaussianDerivative(3, s, boundary=boundary) for s in (1.0, 1.25)]
-        mix = ScaleInteraction("glorot_uniform")
-        network = keras.Sequential([jets[0], mix, jets[1], CentralPixel()])
     layer = ScaleChannels(network, SCALES, pooling=None, readout=readout)
     traced = tf.function(layer, input_signature=[tf.TensorSpec((None, None, None, 2))])
     for shape in ((64, 23, 2), (5, 3, 2)):
@@ -63,7 +57,7 @@ def test_predict_fit_and_evaluate_take_other_sizes_and_never_mix_up_images(shape
             model.predict(large, verbose=0)
         return
     answers = model.predict(large, verbose=0)
-    np.testing.assert_allclose(answers, numpy(ScaleChannels(network, SCALES)(large)), atol=1e-5)
+    np.testing.assert_allclose(answers, numpy(model.layers[-1](large)), atol=1e-5)
     quarter = images((12, 12, 1))
     assert model.predict(np.concatenate([quarter, quarter[:1]]), verbose=0).shape == (4, 3)
 
@@ -85,7 +79,7 @@ def test_pipelines_of_unknown_size():
     signature = (tf.TensorSpec((None, None, None, 1)), tf.TensorSpec((None, 3)))
     data = tf.data.Dataset.from_generator(batches, output_signature=signature)
     data = data.apply(tf.data.experimental.assert_cardinality(len(shapes)))
-    expected = [np.mean(numpy(ScaleChannels(network, SCALES)(images(s))) ** 2) for s in shapes]
+    expected = [np.mean(numpy(model.layers[-1](images(s))) ** 2) for s in shapes]
     assert model.evaluate(data, verbose=0) == pytest.approx(np.mean(expected), rel=1e-4)
     model.fit(data, verbose=0, shuffle=False)
     assert model.predict(data.map(lambda x, y: x), verbose=0).shape == (9, 3)

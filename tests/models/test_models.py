@@ -103,10 +103,10 @@ def test_map_output(sampling):
         ("points", None, True),
     ],
 )
-def test_outputs(tmp_path, output, shape, residual):
+def test_outputs(tmp_path, readout, shape, residual):
     keras.utils.set_random_seed(0)
     options = {**SMALL, "widths": (4, 6, 5), "zero_order": True, "order": 3, "residual": residual}
-    model = models.gaussian_derivative_network(**options, output=output)
+    model = models.gaussian_derivative_network(**options, readout=readout)
     channels = models.scale_channels_of(model)
     shape = (len(channels.points((24, 24))), 3) if shape is None else shape
     assert model.output_shape == (None, *shape)

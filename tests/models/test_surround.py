@@ -52,7 +52,7 @@ def test_every_layer_sees_it(model):
 
 @pytest.mark.parametrize("shape", [(16, 20, 1), (170, 12, 1)])  # a band along the longer side
 def test_residual_blocks_see_it(shape):
-    options = {"residual": True, "output": "anywhere"}
+    options = {"residual": True, "readout": "anywhere"}
     ours = small_network(shape, surround=0.5, **options)
     larger = small_network((2 * shape[0], 2 * shape[1], 1), **options)
     larger.set_weights(ours.get_weights())
@@ -64,7 +64,7 @@ def test_residual_blocks_see_it(shape):
 
 
 def test_any_place_is_found_in_the_surroundings_too(model):
-    kinds = {"output": "anywhere", "sampling": _sampling(model)}
+    kinds = {"readout": "anywhere", "sampling": _sampling(model)}
     ours = small_network(SHAPE, surround=0.5, **kinds)
     larger = small_network((32, 40, 1), **kinds)
     larger.set_weights(ours.get_weights())
@@ -94,13 +94,13 @@ def test_files_and_classifiers_keep_it(model, expected, tmp_path):
 
 
 def test_places_are_those_of_the_image(model):
-    for output in ("average", "points", "map"):
-        other = models.retarget(model, output=output)
+    for readout in ("average", "points", "map"):
+        other = models.retarget(model, readout=readout)
         assert surround_of(other) == 0
         with pytest.raises(ValueError, match=r"`surround` must be 0.*surround=0.5"):
             models.retarget(other, surround=0.5)
         with pytest.raises(ValueError, match=r"`surround` must be 0.*surround=0.5"):
-            small_network(SHAPE, output=output, surround=0.5)
+            small_network(SHAPE, readout=readout, surround=0.5)
 
 
 @pytest.mark.parametrize("surround", [-1, "half", float("nan"), 50])

@@ -427,13 +427,13 @@ def test_suppression_is_for_what_passed(monkeypatch, threshold):
 # Other models from a detector's network.
 
 
-@pytest.mark.parametrize("output", ["center", "anywhere", "average", "map"])
-def test_boxes_do_not_become_class_scores(output):
+@pytest.mark.parametrize("readout", ["center", "anywhere", "average", "map"])
+def test_boxes_do_not_become_class_scores(readout):
     network = gdn_keras.models.gaussian_derivative_network(
         (None, None, 1), (4,), 4, scales=(1, 2), readout="points", boxes=True
     )
     with pytest.raises(ValueError, match="boxes"):
-        gdn_keras.models.retarget(network, input_shape=(16, 16, 1), output=output)
+        gdn_keras.models.retarget(network, input_shape=(16, 16, 1), readout=readout)
     assert gdn_keras.models.retarget(network, scales=(1, 2, 4)).output_shape[-1] == 8
 
 

@@ -3,28 +3,13 @@ import numpy as np
 import pytest
 from keras import ops
 
-from gdn_keras.layers._resampling import (
-    expanded_convolution,
+from gdn_keras.layers._sampling import (
     sample_at_once,
     sample_transposed,
     valid_convolution,
 )
 from gdn_keras.scale_space import Grid, sampling_matrix
 from gdn_keras.scale_space.grids import sampling_band
-
-
-@pytest.mark.parametrize("size", [3, 5])
-def test_expanded_convolution_is_that_of_the_expanded_image(size):
-    rng = np.random.default_rng(0)
-    rows, columns = rng.normal(size=(17, 4)), rng.normal(size=(12, 6))
-    x = rng.normal(size=(2, 4, 6, 3)).astype("float32")
-    kernel = rng.normal(size=(size, size, 3, 5)).astype("float32")
-    image = np.einsum("pr,brtc,qt->bpqc", rows, x, columns)
-    windows = np.lib.stride_tricks.sliding_window_view(image, (size, size), axis=(1, 2))
-    expected = np.einsum("bpqcij,ijcd->bpqd", windows, kernel)
-    found = ops.convert_to_numpy(expanded_convolution(x, kernel, rows, columns))
-    assert found.shape == (2, 18 - size, 13 - size, 5)
-    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("sample", [sample_transposed, sample_at_once])
