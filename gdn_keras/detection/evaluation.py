@@ -25,7 +25,7 @@ class SizePrecision(NamedTuple):
         objects: How many there are.
         ap50, ap75, ap: Average precision, see `AveragePrecision`; NaN without objects.
         size_error: Median of |size found / size - 1|; `None` if nothing was found.
-        center_error: Median distance between centres, in sides of the box.
+        center_error: Median distance between centres, in longer sides of the box.
     """
 
     size: float | None
@@ -38,7 +38,7 @@ class SizePrecision(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """Objects that were found, `[n]` each: true and found size, distance in sides of the box."""
+    """Objects that were found, `[n]` each: true and found size, distance in longer sides."""
 
     size: np.ndarray
     found: np.ndarray
@@ -85,7 +85,7 @@ def match_objects(scenes: SceneSet, found: Mapping[str, np.ndarray]) -> Matches:
             best = candidates[0]  # of the highest confidence
             other = found["boxes"][image, best]
             offset = (box[:2] + box[2:] - other[:2] - other[2:]) / 2
-            distance = np.hypot(*offset) / np.sqrt(np.prod(box[2:] - box[:2]))
+            distance = np.hypot(*offset) / np.max(box[2:] - box[:2])
             rows.append((scenes.sizes[image, k], found["size"][image, best], distance))
     return Matches(*np.array(rows, "float64").reshape(-1, 3).T)
 

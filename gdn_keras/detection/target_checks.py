@@ -73,7 +73,7 @@ class TargetChecker:
         check_labels(labels, self.num_classes)
         corners = to_corners(boxes, self.bounding_box_format, shape)[labels >= 0]
         check_corners(corners, shape)
-        sides = np.sqrt(np.prod(corners[:, 2:] - corners[:, :2], axis=1))
+        sides = np.max(corners[:, 2:] - corners[:, :2], axis=1)
         low, high = self.sides
         self._boxes += len(sides)
         self._outside += int(((sides < low) | (sides > high)).sum())
@@ -88,7 +88,7 @@ class TargetChecker:
         (low, high), (smallest, largest) = self.sides, self._extremes
         return (
             f"{self._outside} of {self._boxes} boxes ({self._outside / self._boxes:.0%}) are of a "
-            f"size that no scale channel answers for: sqrt(width * height) must be {low:.3g} to "
+            f"size that no scale channel answers for: their longer sides must be {low:.3g} to "
             f"{high:.3g} pixels, which is what `extent` times the scales of the network covers, in "
             f"bounding_box_format={self.bounding_box_format!r}. "
             f"Received: {smallest:.3g} to {largest:.3g} pixels"

@@ -144,8 +144,8 @@ def decode(logits, grids, shape, extent, threshold, iou_threshold, count, boxes=
         width = height = size
         if boxes is not None:
             x, y, *sides = space.mean_box(boxes, c, row, column, label, x, y)
-            width, height = np.exp(sides) * (size / np.exp(np.mean(sides))) ** 0.3
-            size = math.sqrt(width * height)
+            width, height = np.exp(sides) * (size / np.exp(np.max(sides))) ** 0.3
+            size = max(width, height)
         x, y = x + shape[1] / 2, y + shape[0] / 2
         width, height = extent * width / 2, extent * height / 2
         box = [x - width, y - height, x + width, y + height]

@@ -19,9 +19,10 @@ def scenes():
 
 def shifted(scenes, growth=1.0, shift=0.0):
     """Detections of all objects, grown about their centres and shifted by a share of the side."""
-    side = (scenes.boxes[..., 2:3] - scenes.boxes[..., :1]) * [1.0]
-    middle = (scenes.boxes[..., :2] + scenes.boxes[..., 2:]) / 2 + shift * side * [1, 0]
-    boxes = np.concatenate([middle - growth * side / 2, middle + growth * side / 2], axis=-1)
+    sides = scenes.boxes[..., 2:] - scenes.boxes[..., :2]
+    longer = sides.max(axis=-1, keepdims=True)
+    middle = (scenes.boxes[..., :2] + scenes.boxes[..., 2:]) / 2 + shift * longer * [1, 0]
+    boxes = np.concatenate([middle - growth * sides / 2, middle + growth * sides / 2], axis=-1)
     size = np.where(scenes.labels >= 0, growth * scenes.sizes, -1)
     confidence = np.where(scenes.labels >= 0, 0.9, -1)
     return {"boxes": boxes, "labels": scenes.labels, "size": size, "confidence": confidence}
@@ -31,7 +32,7 @@ def test_errors_are_those_that_were_made(scenes):
     matches = match_objects(scenes, shifted(scenes, growth=1.05, shift=0.04))
     assert len(matches.size) == (scenes.labels >= 0).sum()
     np.testing.assert_allclose(matches.found / matches.size, 1.05, rtol=1e-5)
-    np.testing.assert_allclose(matches.distance, 0.04, rtol=1e-4)
+    np.testing.assert_allclose(matches.distance, 0.04, rtol=1e-3)
     assert size_slope(matches) == pytest.approx(1)
 
 

@@ -46,7 +46,7 @@ def heat_by_loops(boxes, labels, classes, ratio=2**0.5):
             for k, (x, y, scale, step) in enumerate(points):
                 if label < 0:
                     continue
-                size = math.sqrt((x2 - x1) * (y2 - y1)) / EXTENT
+                size = max(x2 - x1, y2 - y1) / EXTENT
                 dx, dy = (x - (x1 + x2) / 2) / step, (y - (y1 + y2) / 2) / step
                 du = math.log(scale / size) / math.log(ratio)
                 value = math.exp(-(dx**2 + dy**2 + du**2) / (2 * 0.5**2))
