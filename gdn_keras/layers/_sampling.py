@@ -89,6 +89,11 @@ def sample_at_once(x: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
     return ops.reshape(x, (-1, q, p, channels))
 
 
+def pays_to_jit() -> bool:
+    """Whether Keras may compile by itself: on CPUs, TensorFlow's XLA convolves ten times slower."""
+    return backend.backend() != "tensorflow"
+
+
 def swap_axes(x: Any) -> Any:
     """Swap rows and columns of images."""
     return ops.transpose(x, (0, 2, 1, 3))
@@ -100,17 +105,15 @@ def smooth_depthwise(x: Any, sigma: float, margin: int, boundary: str, truncatio
     Returns the smoothed image with `margin` more pixels on each side, as the stencils need them.
     """
     kernel = gaussian_kernel(sigma, truncation)
-    channels, radius = x.shape[-1], len(kernel) // 2
+    batch, height, width, channels = ops.shape(x)
     taps = np.broadcast_to(kernel[:, None], (len(kernel), channels))
     for axis in (1, 2):
-        x = extend(x, axis, margin + radius, boundary)
+        x = extend(x, axis, margin + len(kernel) // 2, boundary)
         shape = (-1, 1, channels, 1) if axis == 1 else (1, -1, channels, 1)
         weights = ops.convert_to_tensor(taps.reshape(shape), dtype=x.dtype)
-        # Not padding="valid", which on TensorFlow has the wrong shape where there are no images.
-        x = ops.depthwise_conv(x, weights, padding="same", data_format="channels_last")
-        inside = slice(radius, -radius or None)
-        x = x[:, inside] if axis == 1 else x[:, :, inside]
-    return x
+        x = ops.depthwise_conv(x, weights, padding="valid", data_format="channels_last")
+    # TensorFlow gives the shape before the convolution where there are no images.
+    return ops.reshape(x, (batch, height + 2 * margin, width + 2 * margin, channels))
 
 
 def extend(x: Any, axis: int, margin: int, boundary: str) -> Any:

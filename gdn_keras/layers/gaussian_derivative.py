@@ -14,7 +14,7 @@ from gdn_keras.checks import (
     check_truncation,
 )
 from gdn_keras.layers._channels import Channels, Edges
-from gdn_keras.layers._sampling import smooth_depthwise, valid_convolution
+from gdn_keras.layers._sampling import pays_to_jit, smooth_depthwise, valid_convolution
 from gdn_keras.layers._validation import check_fixed, check_image_shape
 from gdn_keras.scale_space import (
     DEFAULT_TRUNCATION,
@@ -97,6 +97,7 @@ class GaussianDerivative(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        self.supports_jit = pays_to_jit()
         self.filters = check_integer("filters", filters)
         self.sigma = check_positive("sigma", check_fixed("sigma", sigma))
         self.order = check_order(order)

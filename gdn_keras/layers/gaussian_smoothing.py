@@ -13,7 +13,7 @@ from gdn_keras.checks import (
     check_truncation,
 )
 from gdn_keras.layers._channels import Channels, Edges
-from gdn_keras.layers._sampling import smooth_depthwise
+from gdn_keras.layers._sampling import pays_to_jit, smooth_depthwise
 from gdn_keras.layers._validation import check_fixed, check_image_shape
 from gdn_keras.scale_space import DEFAULT_TRUNCATION, Node
 
@@ -54,6 +54,7 @@ class GaussianSmoothing(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
+        self.supports_jit = pays_to_jit()
         self.sigma = check_non_negative("sigma", check_fixed("sigma", sigma))
         self.boundary = check_boundary(boundary)
         self.truncation = check_truncation(truncation)

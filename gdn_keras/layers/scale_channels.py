@@ -12,7 +12,7 @@ from keras import ops
 from gdn_keras.checks import check_choice, check_positive, check_scales, check_surround
 from gdn_keras.layers._channels import in_pixels, stacked_points, stacked_vectors
 from gdn_keras.layers._runner import Runner
-from gdn_keras.layers._sampling import extend
+from gdn_keras.layers._sampling import extend, pays_to_jit
 from gdn_keras.layers._unknown_sizes import TracedFunctions
 from gdn_keras.layers._validation import (
     check_image_shape,
@@ -116,6 +116,7 @@ class ScaleChannels(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
+        self.supports_jit = pays_to_jit()
         if not isinstance(network, keras.Model):
             raise ValueError(f"`network` must be a keras.Model. Received: network={network!r}")
         self.network = network
