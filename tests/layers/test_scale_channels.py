@@ -173,14 +173,6 @@ def test_channels_before_the_first_call():
     assert stack.shape == (2, 4, 3)
 
 
-def test_files_from_before_the_cone_was_an_argument_keep_theirs():
-    network = keras.Sequential([GaussianDerivative(3, 1.0), CentralPixel()])
-    config = ScaleChannels(network, (1.0, 2.0), cone=1.6).get_config()
-    assert ScaleChannels.from_config(config).cone == 1.6
-    del config["cone"]
-    assert ScaleChannels.from_config(config).cone == 3.5
-
-
 @pytest.mark.parametrize("side", [120, 224])  # by whole matrices, and by bands
 def test_channels_of_a_single_layer_keep_their_own_grids(side):
     layer = GaussianDerivative(2, 1.0)
