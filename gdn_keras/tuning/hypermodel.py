@@ -10,19 +10,13 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from gdn_keras import scale_space
 from gdn_keras.analysis import accuracy_by_size
 from gdn_keras.checks import check_choice, check_integer, check_positive
 from gdn_keras.datasets import ImageData, steps_per_epoch
 from gdn_keras.layers.scale_pooling import POOLINGS
 from gdn_keras.models import Classifier, gaussian_derivative_network, retarget
 from gdn_keras.reporting import Reporter
-from gdn_keras.scale_space import (
-    DEFAULT_TRUNCATIONS,
-    Geometry,
-    cascade,
-    multiply_adds,
-    plan_channels,
-)
 from gdn_keras.training import Recipe
 from gdn_keras.training.data import describe_data, image_shape, images_at, sizes_of
 from gdn_keras.training.fitting import compile_network, fit_options
@@ -31,17 +25,12 @@ try:
     import keras_tuner
     import tensorboard  # noqa: F401  KerasTuner imports it in every trial
 except ImportError as error:
-    raise ImportError(
-        "Tuning needs KerasTuner and TensorBoard: pip install 'gdn_keras[tune]'"
-    ) from error
+    raise ImportError(f"Tuning needs {error.name}: pip install 'gdn_keras[tune]'") from error
 
 OBJECTIVE = "mean_accuracy"
 # Trained small, used large: five channels around size 1, eight in use.
 SEARCH_RECIPE = Recipe(train_scales=tuple(2 ** (i / 2) for i in range(-1, 4)), epochs=4)
-_FOLLOWED = (
-    *("scales", "train_scales", "sampling", "cone", "augment", "contrast"),
-    *("epochs", "batch_size", "loss", "seed", "jit"),
-)
+_FOLLOWED = "scales train_scales sampling cone augment contrast epochs batch_size loss seed jit"
 
 
 class Candidate(NamedTuple):
@@ -61,12 +50,8 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
 
     Example:
 
-    >>> small = {"train_sizes": (1,), "train_frame": 56, "count": 2000}
-    >>> data = load_dataset("mnist_large_scale", **small)  # doctest: +SKIP
-    >>> validation = load_dataset("mnist_large_scale", test_split="validation", **small)
-    >>> hypermodel = GaussianDerivativeHyperModel(
-    ...     data, validation, widths=(8, 16, 32), layers=(3, 4), max_parameters=10_000
-    ... )  # doctest: +SKIP
+    >>> data = load_dataset("mnist_large_scale", train_sizes=(1,))  # doctest: +SKIP
+    >>> hypermodel = GaussianDerivativeHyperModel(data, widths=(8, 16, 32))  # doctest: +SKIP
 
     Args:
         data: Images to train on, and to test the best network on after the search.
@@ -79,10 +64,8 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
         scale_ratio: r, the ratio between the sigmas of successive layers.
         pooling: "max", "average" or "logsumexp", over scale channels.
         learning_rate: Of the first step; the last step has 1/200 of it.
-        max_parameters: Most trainable parameters; no limit if `None`.
-        max_multiply_adds: Most multiply-adds for one test image; no limit if `None`.
+        max_parameters, max_multiply_adds: The budget, for one test image in all scale channels.
         recipe: Scale channels and training.
-        reporter: Told about each network that is trained; standard output by default.
 
     `layers`, `scale_ratio`, `pooling` and `learning_rate` are one value or several to choose from.
 
@@ -103,48 +86,43 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
         max_parameters: int | None = None,
         max_multiply_adds: int | None = None,
         recipe: Recipe = SEARCH_RECIPE,
-        reporter: Reporter | None = None,
     ):
         super().__init__()
         self.data = data
         self.recipe = _check_recipe(recipe)
-        self.reporter = reporter or Reporter()
+        self.reporter = Reporter()
         self.layers = _choices("layers", layers, check_integer)
         self.widths, self.ordered = _check_widths(widths, self.layers[-1])
         self.scale_ratio = _choices("scale_ratio", scale_ratio, check_positive)
-        self.pooling = _choices(
-            "pooling", pooling, functools.partial(check_choice, choices=POOLINGS)
-        )
+        check_pooling = functools.partial(check_choice, choices=POOLINGS)
+        self.pooling = _choices("pooling", pooling, check_pooling)
         self.learning_rate = _choices("learning_rate", learning_rate, check_positive)
         limits = {"max_parameters": max_parameters, "max_multiply_adds": max_multiply_adds}
         self.limits = {k: check_positive(k, n) for k, n in limits.items() if n is not None}
         self.image_shape = image_shape(data)
         validation = validation or dataclasses.replace(data, test_sizes=())
-        # Images of one size, made once for all trials.
+        # Made once for all trials.
         self.validation = functools.cache(functools.partial(images_at, validation))
-        self.metrics = {
-            size: "accuracy" if size is None else f"accuracy_at_{size:.3g}"
-            for size in sizes_of(validation)
-        }
+        sizes = sizes_of(validation)
+        self.metrics = {s: f"accuracy_at_{s:.3g}" if s else "accuracy" for s in sizes}
+        self.validation_count = len(self.validation(sizes[0]).labels)
         self._smallest = self._find_smallest()
 
     def settings(self) -> dict[str, Any]:
         """Everything that the trials depend on, as JSON would return it."""
         names = ("layers", "widths", "ordered", "scale_ratio", "pooling", "learning_rate")
         space = {name: getattr(self, name) for name in names}
-        validation = {"validation_sizes": tuple(self.metrics)}
-        validation["validation_images"] = len(self.validation(next(iter(self.metrics))).labels)
-        settings = {**self.recipe.as_dict(), **space, **self.limits, **validation}
-        return json.loads(json.dumps({**settings, **describe_data(self.data)}))
+        data = {**describe_data(self.data), "validation_images": self.validation_count}
+        data["validation_sizes"] = tuple(self.metrics)
+        return json.loads(json.dumps({**self.recipe.as_dict(), **space, **self.limits, **data}))
 
     def cost(self, candidate: Candidate) -> dict[str, int]:
         """Trainable parameters, and multiply-adds for one image in all scale channels."""
         features = (self.image_shape[2], *candidate.widths, len(self.data.class_names))
         # Five derivatives for each pair of channels, two numbers for each normalized output.
         pairs = sum(c_in * c_out for c_in, c_out in itertools.pairwise(features))
-        network = (self.recipe.scales, self.recipe.sampling, self.recipe.cone)
-        frame = self.image_shape[:2]
-        operations = _multiply_adds(features, candidate.scale_ratio, frame, *network)
+        frame, ratio = self.image_shape[:2], candidate.scale_ratio
+        operations = _multiply_adds(features, ratio, frame, self.recipe)
         return {"parameters": 5 * pairs + 2 * sum(features[1:]), "multiply_adds": operations}
 
     def allows(self, cost: Mapping[str, Any]) -> bool:
@@ -153,20 +131,15 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
 
     def drawn(self, hp: keras_tuner.HyperParameters) -> Candidate:
         """The candidate that a tuner chose, which may be over budget."""
-        layers = hp.Choice("layers", list(self.layers), default=self.layers[-1])
-        widths = []
-        for k, choices in enumerate(self.widths, 1):
-            condition = {
-                "parent_name": "layers",
-                "parent_values": [n for n in self.layers if n >= k],
-            }
-            widths.append(hp.Choice(f"width_{k}", list(choices), **condition))
-        widths = sorted(widths[:layers]) if self.ordered else widths[:layers]
+        layers = hp.Choice("layers", list(self.layers))
+        # Unconditional: Bayesian optimization repeats itself where some are inactive.
+        widths = [hp.Choice(f"width_{k}", list(c)) for k, c in enumerate(self.widths, 1)][:layers]
         # As text: gRPC rounds floats to single precision, and then they are no longer choices.
         ratio = hp.Choice("scale_ratio", [str(value) for value in self.scale_ratio])
         rate = hp.Choice("learning_rate", [str(value) for value in self.learning_rate])
         pooling = hp.Choice("pooling", list(self.pooling))
-        return Candidate(tuple(widths), float(ratio), pooling, float(rate))
+        widths = tuple(sorted(widths) if self.ordered else widths)
+        return Candidate(widths, float(ratio), pooling, float(rate))
 
     def candidate(self, hp: keras_tuner.HyperParameters) -> Candidate:
         """The drawn candidate, made narrower until it is within the budget."""
@@ -188,18 +161,18 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
     def network(self, candidate: Candidate, epochs: int) -> keras.Model:
         """The candidate's network with the seed's initial weights, compiled for so many epochs."""
         keras.utils.set_random_seed(self.recipe.seed)
+        widths, ratio, pooling, rate = candidate
         network = gaussian_derivative_network(
             input_shape=self.data.train.images.shape[1:],
-            widths=candidate.widths,
+            widths=widths,
             num_classes=len(self.data.class_names),
             scales=self.recipe.training_scales,
-            scale_ratio=candidate.scale_ratio,
-            pooling=candidate.pooling,
+            scale_ratio=ratio,
+            pooling=pooling,
             sampling=self.recipe.sampling,
             cone=self.recipe.cone,
         )
         model = Classifier(network, self.data.class_names, self.data.preprocessor)
-        rate = candidate.learning_rate
         rates = {"learning_rate": rate, "final_learning_rate": rate / 200}
         steps = steps_per_epoch(len(self.data.train.labels), self.recipe.batch_size)
         compile_network(model, dataclasses.replace(self.recipe, **rates), steps * epochs)
@@ -220,8 +193,8 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
             The mean accuracy over the validation sizes, and the accuracy at each.
         """
         if hp:
-            row = self.row(self.candidate(hp))
-            self.reporter.line(", ".join(f"{name} {value}" for name, value in row.items()))
+            row = self.row(self.candidate(hp)).items()
+            self.reporter.line("Network: " + ", ".join(f"{name} {value}" for name, value in row))
         model.fit(
             **fit_options(self.recipe, self.data, initial_epoch),
             epochs=self.recipe.epochs if epochs is None else epochs,
@@ -249,37 +222,31 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
         allowed = [candidate for candidate in narrowest if self.allows(self.cost(candidate))]
         if not allowed:
             costs = [self.cost(candidate) for candidate in narrowest]
-            least = {name: min(cost[name] for cost in costs) for name in costs[0]}
-            raise ValueError(
-                f"The budget must allow the smallest network, which costs {least}. "
-                f"Received: {self.limits}"
-            )
+            least = ", ".join(f"{min(cost[name] for cost in costs)} {name}" for name in costs[0])
+            raise ValueError(f"The budget must allow at least {least}. Received: {self.limits}")
         return min(allowed, key=lambda candidate: self.cost(candidate)["parameters"])
 
 
 @functools.lru_cache(maxsize=256)
 def _multiply_adds(
-    features: tuple[int, ...],
-    ratio: float,
-    frame: tuple[int, int],
-    scales: tuple[float, ...],
-    sampling: str,
-    cone: float,
+    features: tuple[int, ...], ratio: float, frame: tuple[int, int], recipe: Recipe
 ) -> int:
     """Those of `gaussian_derivative_network`, without the network."""
-    nodes = cascade([ratio**k for k in range(len(features) - 1)])
-    geometry = Geometry(nodes, sampling, "symmetric", DEFAULT_TRUNCATIONS[sampling], 1.0, cone)
-    plan = plan_channels(frame, scales, geometry)
-    return multiply_adds(plan, geometry, (*features, features[-1]))
+    nodes = scale_space.cascade([ratio**k for k in range(len(features) - 1)])
+    truncation = scale_space.DEFAULT_TRUNCATIONS[recipe.sampling]
+    rest = (recipe.sampling, "symmetric", truncation, 1.0, recipe.cone)
+    geometry = scale_space.Geometry(nodes, *rest)
+    plan = scale_space.plan_channels(frame, recipe.scales, geometry)
+    return scale_space.multiply_adds(plan, geometry, (*features, features[-1]))
 
 
 def _check_recipe(recipe: Recipe) -> Recipe:
     for field in dataclasses.fields(recipe):
         value = getattr(recipe, field.name)
-        if field.name not in _FOLLOWED and value != field.default:
+        if field.name not in _FOLLOWED.split() and value != field.default:
             raise ValueError(
-                f"`recipe.{field.name}` must have its default value: the hyperparameters replace "
-                f"it, or a search does not support it. Received: {field.name}={value!r}"
+                f"`recipe.{field.name}` must have its default value in a search. "
+                f"Received: {field.name}={value!r}"
             )
     return recipe
 

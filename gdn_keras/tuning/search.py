@@ -20,28 +20,23 @@ from gdn_keras.training.data import images_at, sizes_of
 from gdn_keras.training.job import export_options
 from gdn_keras.training.run_folder import open_run
 from gdn_keras.tuning.hypermodel import OBJECTIVE, Candidate, GaussianDerivativeHyperModel
-from gdn_keras.tuning.trials import Row, trial_rows, write_csv, write_report
+from gdn_keras.tuning.trials import Row, trial_number, trial_rows, write_csv, write_report
 
 TUNERS = {
     "random": keras_tuner.RandomSearch,
     "hyperband": keras_tuner.Hyperband,
     "bayesian": keras_tuner.BayesianOptimization,
 }
-PAPER_NETWORKS = ("default", "large")
+PAPER = "paper_networks"
 _VARIABLES = ("KERASTUNER_TUNER_ID", "KERASTUNER_ORACLE_IP", "KERASTUNER_ORACLE_PORT")
 
 
 def make_tuner(
-    tuner: str,
-    hypermodel: GaussianDerivativeHyperModel,
-    folder: str | os.PathLike,
-    trials: int = 24,
+    tuner: str, hypermodel: GaussianDerivativeHyperModel, folder: str | Path, trials: int = 24
 ) -> keras_tuner.Tuner:
     """One of KerasTuner's tuners, which continues a search of equal settings in `folder`.
 
-    With KerasTuner's environment variables KERASTUNER_TUNER_ID ("chief", or a name for each
-    worker), KERASTUNER_ORACLE_IP and KERASTUNER_ORACLE_PORT, the chief hands out the trials and
-    the workers run them. They must share `folder`.
+    With KerasTuner's environment variables for a chief and workers, these must share `folder`.
 
     Args:
         tuner: "random", "hyperband" or "bayesian".
@@ -54,11 +49,7 @@ def make_tuner(
     """
     check_choice("tuner", tuner, tuple(TUNERS))
     check_integer("trials", trials)
-    if keras.backend.backend() != "tensorflow":
-        raise ValueError(
-            "A search exports its best network, and needs Keras on TensorFlow. "
-            f"Received: KERAS_BACKEND={keras.backend.backend()}"
-        )
+    check_choice("KERAS_BACKEND", keras.backend.backend(), ("tensorflow",))  # to export
     shared = _is_shared()
     settings = {"tuner": tuner, "several_processes": shared, **hypermodel.settings()}
     folder = open_run(settings, folder)
@@ -76,23 +67,17 @@ def make_tuner(
     try:
         made = TUNERS[tuner](hypermodel, directory=str(folder), project_name="trials", **options)
     except json.JSONDecodeError as error:
-        raise ValueError(
-            f"`folder` must hold a readable search, and KerasTuner cannot read {folder / 'trials'} "
-            f"({error}). Remove it, or choose another folder."
-        ) from error
+        text = f"KerasTuner cannot read its files in {folder / 'trials'} ({error})."
+        raise ValueError(f"{text} Choose another folder.") from error
     made.oracle.max_trials = trials  # Hyperband has no argument for it
     return made
 
 
 def run_search(tuner: keras_tuner.Tuner) -> list[Row]:
-    """Runs the trials that are left, trains the paper's networks, and writes all results.
-
-    Args:
-        tuner: From `make_tuner`.
+    """Runs the trials that are left of a tuner of `make_tuner`, and writes all results.
 
     Returns:
-        Trials and the paper's networks as in trials.csv, the best first; nothing for a worker,
-        which runs trials only.
+        Trials and the paper's networks, the best first, as in trials.csv; nothing for a worker.
 
     Raises:
         TrainingStopped: After Ctrl-C or failed trials; the message says why.
@@ -116,9 +101,8 @@ def run_search(tuner: keras_tuner.Tuner) -> list[Row]:
             raise TrainingStopped(text, interrupted=True) from None
         except grpc.RpcError as error:
             raise TrainingStopped("Stopped, because the chief does not answer.") from error
-        except RuntimeError as error:  # KerasTuner's, after several failed trials in a row
-            lines = str(error).strip().splitlines()
-            raise TrainingStopped(f"Stopped. {lines[0]} {lines[-1]}") from error
+        except RuntimeError as error:  # KerasTuner's ends with what made the last trial fail
+            raise TrainingStopped(f"Stopped. {str(error).strip().splitlines()[-1]}") from error
 
 
 def _finish(tuner: keras_tuner.Tuner) -> list[Row]:
@@ -127,11 +111,15 @@ def _finish(tuner: keras_tuner.Tuner) -> list[Row]:
     rows, rejected = trial_rows(tuner)
     if not rows:
         raise RuntimeError("No trial was completed.")
-    rows += [_paper_network(hypermodel, name, folder) for name in PAPER_NETWORKS]
+    rows += [_paper_network(hypermodel, name, folder) for name in ("default", "large")]
     rows.sort(key=lambda row: (-row[OBJECTIVE], row["parameters"]))
     best = next(row for row in rows if hypermodel.allows(row))
     hypermodel.reporter.line(f"Exporting and testing {best['widths']}, the best network.")
-    model = _trained(tuner, best["trial"])
+    if isinstance(best["trial"], str):
+        model = keras.saving.load_model(folder / PAPER / f"{best['trial']}.keras")
+    else:
+        trials = tuner.oracle.trials.values()
+        model = tuner.load_model(next(t for t in trials if trial_number(t) == best["trial"]))
     model = retarget(model, hypermodel.image_shape, hypermodel.recipe.scales)
     with replacing(folder / "model.keras") as temporary:
         model.save(temporary)
@@ -147,33 +135,19 @@ def _finish(tuner: keras_tuner.Tuner) -> list[Row]:
 
 def _paper_network(hypermodel: GaussianDerivativeHyperModel, name: str, folder: Path) -> Row:
     """Trains a preset like a trial, unless this was done in the folder before."""
-    candidate, epochs = _preset(hypermodel, name), hypermodel.recipe.epochs
-    file = folder / "paper_networks" / f"{name}.json"
+    widths, recipe = tuple(PRESETS[name]["parameters"]["widths"]), hypermodel.recipe
+    candidate = Candidate(widths, 1.25, "max", recipe.learning_rate)
+    file = folder / PAPER / f"{name}.json"
     if not file.exists():
         hypermodel.reporter.line(f"Training the paper's {name} network.")
-        model = hypermodel.network(candidate, epochs)
+        model = hypermodel.network(candidate, recipe.epochs)
         metrics = hypermodel.fit(None, model)
         file.parent.mkdir(exist_ok=True)
-        model.save_weights(file.with_suffix(".weights.h5"))
+        model.save(file.with_suffix(".keras"))
         with replacing(file) as temporary:
             temporary.write_text(json.dumps(metrics))
-    known = json.loads(file.read_text())
-    return {"trial": name, **hypermodel.row(candidate), "epochs": epochs, **known}
-
-
-def _preset(hypermodel: GaussianDerivativeHyperModel, name: str) -> Candidate:
-    widths = tuple(PRESETS[name]["parameters"]["widths"])
-    return Candidate(widths, 1.25, "max", hypermodel.recipe.learning_rate)
-
-
-def _trained(tuner: keras_tuner.Tuner, trial: int | str) -> keras.Model:
-    """The network of a trial or of a preset with its weights, for training images."""
-    if isinstance(trial, int):
-        trials = tuner.oracle.trials.values()
-        return tuner.load_model(next(t for t in trials if int(t.trial_id) + 1 == trial))
-    model = tuner.hypermodel.network(_preset(tuner.hypermodel, trial), epochs=1)
-    model.load_weights(Path(tuner.directory, "paper_networks", f"{trial}.weights.h5"))
-    return model
+    metrics = json.loads(file.read_text())
+    return {"trial": name, **hypermodel.row(candidate), "epochs": recipe.epochs, **metrics}
 
 
 def _is_shared() -> bool:

@@ -4,7 +4,7 @@ import csv
 import math
 import os
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,12 @@ from gdn_keras.atomic_files import replacing
 from gdn_keras.tuning.hypermodel import OBJECTIVE, GaussianDerivativeHyperModel
 
 Row = dict[str, Any]
-_COSTS = {"parameters": "parameters", "multiply_adds": "multiply-adds"}
-_SHOWN = 10
-_CAPTION = "Mean accuracy over the validation sizes against cost. Pareto fronts in blue."
+_COSTS = ("parameters", "multiply_adds")
+
+
+def trial_number(trial: Any) -> int:
+    """From 1 on; KerasTuner numbers trials from 0."""
+    return int(trial.trial_id) + 1
 
 
 def trial_rows(tuner: keras_tuner.Tuner) -> tuple[list[Row], list[Row]]:
@@ -26,7 +29,7 @@ def trial_rows(tuner: keras_tuner.Tuner) -> tuple[list[Row], list[Row]]:
     completed, rejected = [], []
     model = tuner.hypermodel
     for trial in tuner.oracle.trials.values():
-        hp, number = trial.hyperparameters, {"trial": int(trial.trial_id) + 1}
+        hp, number = trial.hyperparameters, {"trial": trial_number(trial)}
         drawn, trained = (model.row(draw(hp)) for draw in (model.drawn, model.candidate))
         if drawn != trained:
             rejected.append({**number, **drawn, "trained_widths": trained["widths"]})
@@ -47,37 +50,27 @@ def write_csv(file: Path, rows: Sequence[Row]) -> None:
 
 
 def write_report(
-    hypermodel: GaussianDerivativeHyperModel,
-    rows: Sequence[Row],
-    tested: Mapping[Any, float],
-    folder: Path,
+    model: GaussianDerivativeHyperModel, rows: list[Row], tested: dict[Any, float], folder: Path
 ) -> None:
-    """Pareto picture and report.
-
-    Args:
-        hypermodel: What was searched.
-        rows: Trials and the paper's networks, the best first.
-        tested: Test accuracy of the best network, by size.
-        folder: Where to write.
-    """
+    """Pareto picture and report; `tested` is the test accuracy of the best network by size."""
     (folder / "pictures").mkdir(exist_ok=True)
-    picture = f"![{_CAPTION}](pictures/pareto.png)\n\n*{_CAPTION}*"
+    picture = "![Accuracy against cost, Pareto fronts in blue](pictures/pareto.png)"
     try:
         with replacing(folder / "pictures" / "pareto.png") as temporary:
             draw_pareto(rows, temporary)
     except ImportError as error:
         picture = f"No picture: {error}"
-    table = [r for i, r in enumerate(rows) if i < _SHOWN or _is_preset(r)]
+    table = [r for i, r in enumerate(rows) if i < 10 or _is_preset(r)]
+    limits = ", ".join(f"{name} {limit:g}" for name, limit in model.limits.items())
     paragraphs = [
         f"# {len(rows)} networks",
-        *summarize_trials(hypermodel, rows),
+        *summarize_trials(model, rows),
         picture,
         "The best trials and the paper's networks. All trials: [trials.csv](trials.csv).",
         _markdown(table),
         "The best network within the budget, in `model.keras` and `saved_model`, on test images:",
         _markdown([{"size": size or "all", "accuracy": value} for size, value in tested.items()]),
-        f"Budget: {hypermodel.limits or 'none'}. Trained on {len(hypermodel.data.train.labels)} "
-        f"images with seed {hypermodel.recipe.seed}.",
+        f"Budget: {limits or 'none'}. {len(model.data.train.labels)} training images.",
     ]
     with replacing(folder / "report.md") as temporary:
         temporary.write_text("\n\n".join(paragraphs) + "\n")
@@ -86,7 +79,7 @@ def write_report(
 def summarize_trials(hypermodel: GaussianDerivativeHyperModel, rows: Sequence[Row]) -> list[str]:
     """The best and the median trial, and what the search found for the cost of each preset."""
     best = next(row for row in rows if hypermodel.allows(row))
-    images = len(hypermodel.validation(next(iter(hypermodel.metrics))).labels)
+    images = hypermodel.validation_count
     median = statistics.median(r[OBJECTIVE] for r in rows)
     error = math.sqrt(best[OBJECTIVE] * (1 - best[OBJECTIVE]) / images)
     lines = [
@@ -96,10 +89,10 @@ def summarize_trials(hypermodel: GaussianDerivativeHyperModel, rows: Sequence[Ro
     for rank, preset in enumerate(rows, 1):
         if _is_preset(preset):
             lines.append(f"The paper's {_text(preset)}, rank {rank} of {len(rows)}.")
-            for name, label in _COSTS.items():
+            for name in _COSTS:
                 rival = next(r for r in rows if r[name] <= preset[name])
                 better = "none is better" if rival is preset else _text(rival)
-                lines[-1] += f" With no more {label}: {better}."
+                lines[-1] += f" With no more {name.replace('_', '-')}: {better}."
     return lines
 
 
@@ -108,11 +101,9 @@ def _is_preset(row: Row) -> bool:
 
 
 def _text(row: Row) -> str:
-    return (
-        f"{row['trial'] if _is_preset(row) else 'trial {}'.format(row['trial'])}, {row['widths']}, "
-        f"r {row['scale_ratio']:g}: {row[OBJECTIVE]:.2%}, {row['parameters']} parameters, "
-        f"{row['multiply_adds'] / 1e6:.1f} M multiply-adds"
-    )
+    name = row["trial"] if _is_preset(row) else f"trial {row['trial']}"
+    cost = f"{row['parameters']} parameters, {row['multiply_adds'] / 1e6:.1f} M multiply-adds"
+    return f"{name}, {row['widths']}, r {row['scale_ratio']:g}: {row[OBJECTIVE]:.2%}, {cost}"
 
 
 def _markdown(rows: Sequence[Row]) -> str:
@@ -121,9 +112,7 @@ def _markdown(rows: Sequence[Row]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def pareto_front(
-    costs: Sequence[float] | np.ndarray, accuracies: Sequence[float] | np.ndarray
-) -> list[int]:
+def pareto_front(costs: Sequence[float], accuracies: Sequence[float]) -> list[int]:
     """Indices of what nothing else beats in accuracy at the same cost or less, cheapest first.
 
     Example:
@@ -140,7 +129,7 @@ def pareto_front(
 
 
 def draw_pareto(rows: Sequence[Row], path: str | os.PathLike) -> None:
-    """Accuracy against parameters and multiply-adds, with the Pareto fronts.
+    """Draws accuracy against parameters and multiply-adds, with the Pareto fronts.
 
     Args:
         rows: As from `run_search`; the paper's networks are marked.
@@ -150,9 +139,9 @@ def draw_pareto(rows: Sequence[Row], path: str | os.PathLike) -> None:
     with figure_file(path, 1, len(_COSTS), (3.6 * len(_COSTS), 3.2)) as (figure, axes):
         from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
-        for axis, (name, label) in zip(axes[0], _COSTS.items(), strict=True):
+        for axis, name in zip(axes[0], _COSTS, strict=True):
             costs = np.array([r[name] for r in rows], float)
-            front = pareto_front(costs, percent)
+            front = pareto_front(costs.tolist(), percent.tolist())
             axis.plot(costs, percent, "o", color="0.65", markersize=3.5, label="trials")
             line = {"color": COLORS[0], "marker": "o", "markersize": 4.5, "linewidth": 1.2}
             line |= {"drawstyle": "steps-post", "label": "Pareto front"}
@@ -165,9 +154,8 @@ def draw_pareto(rows: Sequence[Row], path: str | os.PathLike) -> None:
             axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.xaxis.set_major_formatter(EngFormatter(sep=""))
             axis.xaxis.set_minor_formatter(NullFormatter())
-            axis.set_xlabel(label)
-            axis.grid(color="0.9", linewidth=0.6)
-            axis.set_axisbelow(True)
+            axis.set_xlabel(name.replace("_", "-"))
+            axis.grid(color="0.9", linewidth=0.6, zorder=0)
         axes[0, 0].set_ylabel("mean accuracy over sizes (%)")
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
