@@ -1,7 +1,4 @@
-"""Channel widths, and what goes with them, searched with KerasTuner within a budget.
-
-The objective is the accuracy averaged over validation sizes, most of which are not trained on.
-"""
+"""Channel widths, and what goes with them, searched with KerasTuner within a budget."""
 
 from gdn_keras.tuning.hypermodel import (
     OBJECTIVE,

@@ -94,14 +94,12 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
         self.layers = _choices("layers", layers, check_integer)
         self.widths, self.ordered = _check_widths(widths, self.layers[-1])
         self.scale_ratio = _choices("scale_ratio", scale_ratio, check_positive)
-        check_pooling = functools.partial(check_choice, choices=POOLINGS)
-        self.pooling = _choices("pooling", pooling, check_pooling)
+        self.pooling = _choices("pooling", pooling, lambda n, v: check_choice(n, v, POOLINGS))
         self.learning_rate = _choices("learning_rate", learning_rate, check_positive)
         limits = {"max_parameters": max_parameters, "max_multiply_adds": max_multiply_adds}
         self.limits = {k: check_positive(k, n) for k, n in limits.items() if n is not None}
         self.image_shape = image_shape(data)
         validation = validation or dataclasses.replace(data, test_sizes=())
-        # Made once for all trials.
         self.validation = functools.cache(functools.partial(images_at, validation))
         sizes = sizes_of(validation)
         self.metrics = {s: f"accuracy_at_{s:.3g}" if s else "accuracy" for s in sizes}
@@ -187,11 +185,7 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
         initial_epoch: int = 0,
         verbose: int = 0,
     ) -> dict[str, float]:
-        """Trains, and validates with all scale channels.
-
-        Returns:
-            The mean accuracy over the validation sizes, and the accuracy at each.
-        """
+        """Trains; returns the accuracy in all scale channels, averaged and at each size."""
         if hp:
             row = self.row(self.candidate(hp)).items()
             self.reporter.line("Network: " + ", ".join(f"{name} {value}" for name, value in row))
@@ -244,10 +238,8 @@ def _check_recipe(recipe: Recipe) -> Recipe:
     for field in dataclasses.fields(recipe):
         value = getattr(recipe, field.name)
         if field.name not in _FOLLOWED.split() and value != field.default:
-            raise ValueError(
-                f"`recipe.{field.name}` must have its default value in a search. "
-                f"Received: {field.name}={value!r}"
-            )
+            text = f"`recipe.{field.name}` must have its default value in a search."
+            raise ValueError(f"{text} Received: {field.name}={value!r}")
     return recipe
 
 
@@ -267,8 +259,7 @@ def _check_widths(
 
 def _choices(name: str, value: Any, check: Callable[[str, Any], Any]) -> tuple:
     """One value or several, checked, in ascending order and without repetitions."""
-    several = not isinstance(value, str) and isinstance(value, Sequence | np.ndarray)
-    choices = tuple(sorted({check(name, v) for v in (value if several else (value,))}))
+    choices = tuple(sorted({check(name, v) for v in np.atleast_1d(value).tolist()}))
     if not choices:
         raise ValueError(f"`{name}` must hold at least one value. Received: {name}={value!r}")
     return choices

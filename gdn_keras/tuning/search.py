@@ -20,7 +20,7 @@ from gdn_keras.training.data import images_at, sizes_of
 from gdn_keras.training.job import export_options
 from gdn_keras.training.run_folder import open_run
 from gdn_keras.tuning.hypermodel import OBJECTIVE, Candidate, GaussianDerivativeHyperModel
-from gdn_keras.tuning.trials import Row, trial_number, trial_rows, write_csv, write_report
+from gdn_keras.tuning.trials import Row, trial_rows, write_csv, write_report
 
 TUNERS = {
     "random": keras_tuner.RandomSearch,
@@ -118,8 +118,8 @@ def _finish(tuner: keras_tuner.Tuner) -> list[Row]:
     if isinstance(best["trial"], str):
         model = keras.saving.load_model(folder / PAPER / f"{best['trial']}.keras")
     else:
-        trials = tuner.oracle.trials.values()
-        model = tuner.load_model(next(t for t in trials if trial_number(t) == best["trial"]))
+        trials = {int(trial.trial_id) + 1: trial for trial in tuner.oracle.trials.values()}
+        model = tuner.load_model(trials[best["trial"]])
     model = retarget(model, hypermodel.image_shape, hypermodel.recipe.scales)
     with replacing(folder / "model.keras") as temporary:
         model.save(temporary)

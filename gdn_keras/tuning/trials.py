@@ -19,17 +19,12 @@ Row = dict[str, Any]
 _COSTS = ("parameters", "multiply_adds")
 
 
-def trial_number(trial: Any) -> int:
-    """From 1 on; KerasTuner numbers trials from 0."""
-    return int(trial.trial_id) + 1
-
-
 def trial_rows(tuner: keras_tuner.Tuner) -> tuple[list[Row], list[Row]]:
     """The completed trials, and the draws over budget with what was trained instead."""
     completed, rejected = [], []
     model = tuner.hypermodel
     for trial in tuner.oracle.trials.values():
-        hp, number = trial.hyperparameters, {"trial": trial_number(trial)}
+        hp, number = trial.hyperparameters, {"trial": int(trial.trial_id) + 1}
         drawn, trained = (model.row(draw(hp)) for draw in (model.drawn, model.candidate))
         if drawn != trained:
             rejected.append({**number, **drawn, "trained_widths": trained["widths"]})
@@ -42,7 +37,6 @@ def trial_rows(tuner: keras_tuner.Tuner) -> tuple[list[Row], list[Row]]:
 
 
 def write_csv(file: Path, rows: Sequence[Row]) -> None:
-    """Writes rows with equal keys."""
     with replacing(file) as temporary, open(temporary, "w", newline="") as stream:
         writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
         writer.writeheader()
@@ -79,12 +73,11 @@ def write_report(
 def summarize_trials(hypermodel: GaussianDerivativeHyperModel, rows: Sequence[Row]) -> list[str]:
     """The best and the median trial, and what the search found for the cost of each preset."""
     best = next(row for row in rows if hypermodel.allows(row))
-    images = hypermodel.validation_count
     median = statistics.median(r[OBJECTIVE] for r in rows)
-    error = math.sqrt(best[OBJECTIVE] * (1 - best[OBJECTIVE]) / images)
+    error = math.sqrt(best[OBJECTIVE] * (1 - best[OBJECTIVE]) / hypermodel.validation_count)
     lines = [
-        f"Best: {_text(best)}. Median: {median:.2%}. One standard error of an accuracy on {images} "
-        f"images is {100 * error:.2f} points."
+        f"Best: {_text(best)}. Median: {median:.2%}. One standard error of an accuracy on "
+        f"{hypermodel.validation_count} images is {100 * error:.2f} points."
     ]
     for rank, preset in enumerate(rows, 1):
         if _is_preset(preset):
@@ -157,5 +150,5 @@ def draw_pareto(rows: Sequence[Row], path: str | os.PathLike) -> None:
             axis.set_xlabel(name.replace("_", "-"))
             axis.grid(color="0.9", linewidth=0.6, zorder=0)
         axes[0, 0].set_ylabel("mean accuracy over sizes (%)")
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+        legend = axes[0, 0].get_legend_handles_labels()
+        figure.legend(*legend, loc="outside upper center", ncols=len(legend[0]))
