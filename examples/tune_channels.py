@@ -2,20 +2,18 @@
 
     python examples/tune_channels.py
 
-No network, no GPU, nothing to prepare: 24 trials, the paper's two networks among them, in about 15
-minutes on 2 cores. Each is trained for a short while on 2 000 digits of size 1 and validated at
-sizes from 1/2 to 4. Everything is in runs/tune, with report.md as its first page: the best trials,
-a picture of accuracy against cost, and a SavedModel of the best one for examples/predict.py.
+No network, no GPU, nothing to prepare: 24 trials and the paper's two networks in about 15 minutes
+on 2 cores. Each is trained briefly on 2 000 digits of size 1 and validated at sizes from 1/2 to 4.
+Everything is in runs/tune. Start with report.md: the best trials, a picture of accuracy against
+cost, and a SavedModel of the best network for examples/predict.py.
 
-More of them, each after `python examples/tune_channels.py`:
+More searches, each after `python examples/tune_channels.py`:
 
     --max-parameters 10000 --output runs/small          small networks only
-    --tuner bayesian --trials 40 --output runs/bayesian learns from the trials before
+    --tuner bayesian --trials 40 --output runs/bayesian learns from earlier trials
     --scale-ratio 1.25 --layers 5 --output runs/widths  widths alone
 
-In several processes, on one machine or on many with a common folder: the same command once with
-KERASTUNER_TUNER_ID=chief, and with tuner0, tuner1, … for the workers, all of them with the chief's
-KERASTUNER_ORACLE_IP and KERASTUNER_ORACLE_PORT. The chief trains nothing; it writes the results.
+docs/guides/tuning.md shows how to run the trials in several processes.
 """
 
 import argparse
@@ -23,8 +21,8 @@ import dataclasses
 import math
 import os
 import sys
-import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -35,11 +33,10 @@ from gdn_keras.training.command_line import exit_code, scales_between
 FILES = {
     "report.md": "one page with everything on it",
     "pictures/pareto.png": "accuracy against parameters and multiply-adds",
-    "trials.csv": "all trials, best first (trials.json: with the settings)",
-    "rejected.csv": "candidates over budget, and what they would have cost",
+    "trials.csv": "all trials, the best first",
+    "rejected.csv": "draws over budget, their cost, and what was trained instead",
     "model.keras": "the best network",
-    "saved_model": "the same for TensorFlow alone, as examples/predict.py takes it",
-    "trials": "KerasTuner's own files",
+    "saved_model": "the same for TensorFlow alone, ready for examples/predict.py",
 }
 
 
@@ -51,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
             prog, max_help_position=30, width=100
         ),
-        epilog="A search that was stopped goes on when the same command is given again.",
+        epilog="A search that was stopped continues with the same command.",
     )
     flags.add_argument("--output", metavar="FOLDER", default="runs/tune", help="(runs/tune)")
 
@@ -60,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
     group("--trials", type=int, default=24, metavar="N", help="(24)")
     group("--max-parameters", type=count, default=40_000, metavar="N", help="trainable (40000)")
     group("--max-multiply-adds", type=count, default=150e6, metavar="N", help="an image (150e6)")
-    group("--seed", type=int, default=0, metavar="N", help="of candidates and training (0)")
+    group("--seed", type=int, default=0, metavar="N", help="of draws and training (0)")
 
     group = flags.add_argument_group("space: one value, or several to choose from").add_argument
     rungs = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
@@ -72,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
     )
     group("--pooling", nargs="*", default=["max"], metavar="NAME", help="(max)")
     group("--learning-rate", type=float, nargs="*", default=[0.01], metavar="RATE", help="(0.01)")
-    group("--any-order", action="store_true", help="let layers be narrower than those before")
+    group("--any-order", action="store_true", help="layers may be narrower than the one before")
 
     group = flags.add_argument_group("data").add_argument
     group("--data", choices=("embedded", "idx", "tfds"), help="source of the digits (embedded)")
@@ -89,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
     group = flags.add_argument_group("training").add_argument
     group("--epochs", type=int, default=4, metavar="N", help="(4)")
     group("--batch-size", type=int, default=50, metavar="N", help="(50)")
-    group("--augment", action="store_true", help="as there, but off by default")
+    group("--augment", action="store_true", help="rotate, shear and shift digits a little")
     geometry = ("LOW", "HIGH", "N")
     group("--scales", type=float, nargs=3, metavar=geometry, help="scale channels (0.7071 8 8)")
     group("--train-scales", type=float, nargs=3, metavar=geometry, help="(0.7071 2.8284 5)")
@@ -107,29 +104,18 @@ def count(text: str) -> int:
 
 
 def prepare(options: argparse.Namespace) -> Any:
-    """The search that the flags ask for, ready to start."""
-    from gdn_keras.tuning import SEARCH_RECIPE, Budget, Search, Space, prepare_search, role
+    """The tuner that the flags ask for, ready to start."""
+    from gdn_keras.tuning import SEARCH_RECIPE, GaussianDerivativeHyperModel, make_tuner
 
     scales = {"scales": options.scales, "train_scales": options.train_scales}
-    scales = {name: scales_between(value, name) for name, value in scales.items() if value}
     recipe = dataclasses.replace(
         SEARCH_RECIPE,
         augment=tuple(28 * f(options.train_size) for f in (min, max)) if options.augment else None,
         epochs=options.epochs,
         batch_size=options.batch_size,
         seed=options.seed,
-        **scales,
+        **{name: scales_between(value, name) for name, value in scales.items() if value},
     )
-    space = Space(
-        widths=options.widths,
-        layers=options.layers,
-        scale_ratio=options.scale_ratio,
-        pooling=options.pooling,
-        learning_rate=options.learning_rate,
-        non_decreasing=not options.any_order,
-    )
-    budget = Budget(options.max_parameters, options.max_multiply_adds)
-    search = Search(options.tuner, options.trials, space, budget, recipe)
     digits = {
         "source": options.data,
         "train_sizes": options.train_size,
@@ -140,29 +126,33 @@ def prepare(options: argparse.Namespace) -> Any:
     name, directory = "mnist_large_scale", options.mnist_dir
     test = {"test_sizes": options.test_sizes, "test_count": options.test_digits}
     held_out = {"test_sizes": options.validation_sizes, "test_count": options.validation_digits}
-    data = load_dataset(name, directory, **digits, **test)
-    validation = load_dataset(name, directory, **digits, **held_out, test_split="validation")
-    job = prepare_search(search, data, options.output, validation)
-    part = {"alone": "", "chief": ", as chief"}.get(role(), ", as one of its workers")
-    job.reporter.line(f"{job.folder}: {search.tuner} search, {search.trials} trials{part}.")
-    return job
+    hypermodel = GaussianDerivativeHyperModel(
+        load_dataset(name, directory, **digits, **test),
+        load_dataset(name, directory, **digits, **held_out, test_split="validation"),
+        widths=[options.widths] * max(options.layers) if options.any_order else options.widths,
+        layers=options.layers,
+        scale_ratio=options.scale_ratio,
+        pooling=options.pooling,
+        learning_rate=options.learning_rate,
+        max_parameters=options.max_parameters,
+        max_multiply_adds=options.max_multiply_adds,
+        recipe=recipe,
+    )
+    return make_tuner(options.tuner, hypermodel, options.output, options.trials)
 
 
-def run(job: Any) -> None:
-    """Runs the search and says what came of it."""
-    from gdn_keras.tuning import baseline_answers, run_search, summarize_search
+def run(tuner: Any) -> None:
+    """Runs the search and summarizes it."""
+    from gdn_keras.tuning import run_search, summarize_trials
 
-    began = time.monotonic()
-    results = run_search(job)
-    if not results:  # a worker has none
+    rows = run_search(tuner)
+    if not rows:  # a worker has none
         return
-    minutes, seconds = divmod(round(time.monotonic() - began), 60)
-    for line in ("", summarize_search(job, results), *baseline_answers(results)):
-        job.reporter.line(line)
-    job.reporter.line(f"({minutes} min {seconds} s)\n")
+    print("", *summarize_trials(tuner.hypermodel, rows), "", sep="\n")
     for file, content in FILES.items():
-        if (job.folder / file).exists():
-            job.reporter.line(f"  {job.folder / file}: {content}")
+        path = Path(tuner.directory, file)
+        if path.exists():
+            print(f"  {path}: {content}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -137,7 +137,7 @@ def _has_boxes(network: keras.Model) -> bool:
     if not isinstance(last, keras.layers.Concatenate):
         return False
     fours = [x for x in network.layers if isinstance(x, GaussianDerivative) and x.filters == 4]
-    return any(layer.readout is last.input[-1] for layer in fours)
+    return any(layer.output is last.input[-1] for layer in fours)
 
 
 def _read_as(network: keras.Model, readout: str) -> keras.Model:

@@ -1,205 +1,266 @@
-"""Networks for KerasTuner, tuned for generalisation over scale.
-
-The objective is the accuracy averaged over validation sizes, most of which are not trained on.
-"""
+"""Gaussian derivative networks for KerasTuner, within a budget and tuned for many sizes."""
 
 import dataclasses
 import functools
-from collections.abc import Sequence
-from typing import Any
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
+from gdn_keras import scale_space
 from gdn_keras.analysis import accuracy_by_size
-from gdn_keras.datasets import ImageData, LabelledImages, steps_per_epoch
+from gdn_keras.checks import check_choice, check_integer, check_positive
+from gdn_keras.datasets import ImageData, steps_per_epoch
+from gdn_keras.layers.scale_pooling import POOLINGS
 from gdn_keras.models import Classifier, gaussian_derivative_network, retarget
+from gdn_keras.reporting import Reporter
 from gdn_keras.training import Recipe
-from gdn_keras.training.callbacks import StopWhenNotFinite
-from gdn_keras.training.data import image_shape, images_at, sizes_of
+from gdn_keras.training.data import describe_data, image_shape, images_at, sizes_of
 from gdn_keras.training.fitting import compile_network, fit_options
-from gdn_keras.tuning.budget import Budget, Cost, describe, network_cost
-from gdn_keras.tuning.requirements import keras_tuner, require
-from gdn_keras.tuning.space import Candidate, Space
+
+try:
+    import keras_tuner
+    import tensorboard  # noqa: F401  KerasTuner imports it in every trial
+except ImportError as error:
+    raise ImportError(f"Tuning needs {error.name}: pip install 'gdn_keras[tune]'") from error
 
 OBJECTIVE = "mean_accuracy"
 # Trained small, used large: five channels around size 1, eight in use.
 SEARCH_RECIPE = Recipe(train_scales=tuple(2 ** (i / 2) for i in range(-1, 4)), epochs=4)
-# Parts of a recipe that a search has no use for, or that its space takes the place of.
-_NOT_SEARCHED = (
-    "network",
-    "widths",
-    "pooling",
-    "scale_dropout",
-    "output",
-    "surround",
-    "order",
-    "zero_order",
-    "residual",
-    "learning_rate",
-    "final_learning_rate",
-    "precision",
-    "distribute",
-)
-_FINAL_RATE = 1 / 200
+_FOLLOWED = "scales train_scales sampling cone augment contrast epochs batch_size loss seed jit"
+
+
+class Candidate(NamedTuple):
+    """A network of the search, and its learning rate."""
+
+    widths: tuple[int, ...]
+    scale_ratio: float
+    pooling: str
+    learning_rate: float
 
 
 class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
-    """Gaussian derivative networks for KerasTuner, trained on one size and validated at many.
+    """Gaussian derivative networks for any tuner of KerasTuner.
 
-    It works with any tuner of KerasTuner; `make_tuner` gives one that draws only candidates within
-    the budget, where others count each one that is turned away as a failed trial.
+    Networks are trained on `data` and validated at many sizes. A network over budget is never
+    trained: all its layers become narrower, one choice at a time, until it fits.
 
     Example:
 
-    >>> small = {"train_sizes": (1,), "train_frame": 56, "count": 2000}
-    >>> data = load_dataset("mnist_large_scale", **small)  # doctest: +SKIP
-    >>> validation = load_dataset("mnist_large_scale", test_split="validation", **small)
-    >>> hypermodel = GaussianDerivativeHyperModel(data, validation)  # doctest: +SKIP
-    >>> tuner = make_tuner("random", hypermodel, "runs/small", trials=30)  # doctest: +SKIP
-    >>> tuner.search()  # doctest: +SKIP
+    >>> data = load_dataset("mnist_large_scale", train_sizes=(1,))  # doctest: +SKIP
+    >>> hypermodel = GaussianDerivativeHyperModel(data, widths=(8, 16, 32))  # doctest: +SKIP
 
     Args:
-        data: What to train on, and what to test the best network on when the search is over.
+        data: Images to train on, and to test the best network on after the search.
         validation: The objective is the mean accuracy over `validation.test_sizes`, on images that
-            must not be test images. `data.validation`, at the one size that it has, by default.
-        space: What to choose from.
-        budget: What a network may cost, with all scale channels and for test images.
+            must not be test images. By default, the accuracy on `data.validation`.
+        widths: Feature channels to choose from in every layer before the last; no layer is then
+            narrower than the one before it, as in the paper. Or a sequence with the choices of
+            each layer, such as `[(8, 16), (16, 32), 64]`, which are drawn independently.
+        layers: Number of layers before the last, which has a channel for each class.
+        scale_ratio: r, the ratio between the sigmas of successive layers.
+        pooling: "max", "average" or "logsumexp", over scale channels.
+        learning_rate: Of the first step; the last step has 1/200 of it.
+        max_parameters, max_multiply_adds: The budget, for one test image in all scale channels.
         recipe: Scale channels and training.
 
+    `layers`, `scale_ratio`, `pooling` and `learning_rate` are one value or several to choose from.
+
     Raises:
-        ValueError: If an argument is out of range, or no candidate is within the budget.
-        ImportError: If TensorBoard is missing, without which KerasTuner fails in every trial.
+        ValueError: If an argument is out of range, or no network is within the budget.
     """
 
     def __init__(
         self,
         data: ImageData,
         validation: ImageData | None = None,
-        space: Space | None = None,
-        budget: Budget | None = None,
+        *,
+        widths: Sequence[int | Sequence[int]] = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96),
+        layers: int | Sequence[int] = (3, 4, 5, 6),
+        scale_ratio: float | Sequence[float] = (1.15, 1.25, 1.4),
+        pooling: str | Sequence[str] = "max",
+        learning_rate: float | Sequence[float] = 0.01,
+        max_parameters: int | None = None,
+        max_multiply_adds: int | None = None,
         recipe: Recipe = SEARCH_RECIPE,
     ):
         super().__init__()
-        if keras.backend.backend() == "tensorflow":
-            require("tensorboard", "KerasTuner needs TensorBoard")
         self.data = data
-        self.space = space or Space()
-        self.budget = budget or Budget()
         self.recipe = _check_recipe(recipe)
+        self.reporter = Reporter()
+        self.layers = _choices("layers", layers, check_integer)
+        self.widths, self.ordered = _check_widths(widths, self.layers[-1])
+        self.scale_ratio = _choices("scale_ratio", scale_ratio, check_positive)
+        self.pooling = _choices("pooling", pooling, lambda n, v: check_choice(n, v, POOLINGS))
+        self.learning_rate = _choices("learning_rate", learning_rate, check_positive)
+        limits = {"max_parameters": max_parameters, "max_multiply_adds": max_multiply_adds}
+        self.limits = {k: check_positive(k, n) for k, n in limits.items() if n is not None}
         self.image_shape = image_shape(data)
         validation = validation or dataclasses.replace(data, test_sizes=())
-        self.validation_sizes = sizes_of(validation)
-        self._validation = functools.cache(functools.partial(images_at, validation))
-        self.smallest = self._smallest()
+        self.validation = functools.cache(functools.partial(images_at, validation))
+        sizes = sizes_of(validation)
+        self.metrics = {s: f"accuracy_at_{s:.3g}" if s else "accuracy" for s in sizes}
+        self.validation_count = len(self.validation(sizes[0]).labels)
+        self._smallest = self._find_smallest()
 
-    def validation(self, size: float | None) -> LabelledImages:
-        """Validation images of one size, made once for all trials."""
-        return self._validation(size)
+    def settings(self) -> dict[str, Any]:
+        """Everything that the trials depend on, as JSON would return it."""
+        names = ("layers", "widths", "ordered", "scale_ratio", "pooling", "learning_rate")
+        space = {name: getattr(self, name) for name in names}
+        data = {**describe_data(self.data), "validation_images": self.validation_count}
+        data["validation_sizes"] = tuple(self.metrics)
+        return json.loads(json.dumps({**self.recipe.as_dict(), **space, **self.limits, **data}))
 
-    def cost(self, candidate: Candidate) -> Cost:
-        """What a candidate costs, without making the network."""
-        return network_cost(candidate, self.recipe, self.image_shape, len(self.data.class_names))
+    def cost(self, candidate: Candidate) -> dict[str, int]:
+        """Trainable parameters, and multiply-adds for one image in all scale channels."""
+        features = (self.image_shape[2], *candidate.widths, len(self.data.class_names))
+        # Five derivatives for each pair of channels, two numbers for each normalized output.
+        pairs = sum(c_in * c_out for c_in, c_out in itertools.pairwise(features))
+        frame, ratio = self.image_shape[:2], candidate.scale_ratio
+        operations = _multiply_adds(features, ratio, frame, self.recipe)
+        return {"parameters": 5 * pairs + 2 * sum(features[1:]), "multiply_adds": operations}
 
-    def _smallest(self) -> Candidate:
-        """The narrowest candidate within the budget, fewest parameters first."""
-        costs = {c: self.cost(c) for c in self.space.narrowest()}
-        allowed = [c for c in costs if self.budget.allows(costs[c])]
-        if not allowed:
-            parameters = min(cost.parameters for cost in costs.values())
-            operations = min(cost.multiply_adds for cost in costs.values())
-            received = ", ".join(f"{k}={v}" for k, v in self.budget.as_dict().items())
-            raise ValueError(
-                "No candidate is within the budget: the smallest possible cost is "
-                f"{parameters} parameters, and {operations} multiply-adds an image. "
-                f"Received: {received}"
-            )
-        return min(allowed, key=lambda candidate: costs[candidate])
+    def allows(self, cost: Mapping[str, Any]) -> bool:
+        """Whether a cost, or a row with it, is within the budget."""
+        return all(cost[name.removeprefix("max_")] <= n for name, n in self.limits.items())
 
-    def declare_hyperparameters(self, hp: Any) -> None:
-        defaults = self.space.values(self.smallest)
-        for name, choices in self.space.choices().items():
-            if len(choices) == 1:
-                hp.Fixed(name, choices[0])
-            else:
-                hp.Choice(name, list(choices), default=defaults[name])
+    def drawn(self, hp: keras_tuner.HyperParameters) -> Candidate:
+        """The candidate that a tuner chose, which may be over budget."""
+        layers = hp.Choice("layers", list(self.layers))
+        # Unconditional: Bayesian optimization repeats itself where some are inactive.
+        widths = [hp.Choice(f"width_{k}", list(c)) for k, c in enumerate(self.widths, 1)][:layers]
+        # As text: gRPC rounds floats to single precision, and then they are no longer choices.
+        ratio = hp.Choice("scale_ratio", [str(value) for value in self.scale_ratio])
+        rate = hp.Choice("learning_rate", [str(value) for value in self.learning_rate])
+        pooling = hp.Choice("pooling", list(self.pooling))
+        widths = tuple(sorted(widths) if self.ordered else widths)
+        return Candidate(widths, float(ratio), pooling, float(rate))
 
-    def build(self, hp: Any) -> keras.Model:
-        """The candidate's network for training images, compiled; an error if over budget."""
-        self.declare_hyperparameters(hp)
-        candidate = self.space.candidate(hp.values)
-        cost = self.cost(candidate)
-        if not self.budget.allows(cost):
-            raise keras_tuner.errors.FailedTrialError(f"Over budget: {describe(candidate, cost)}")
-        recipe = dataclasses.replace(
-            self.recipe,
-            learning_rate=candidate.learning_rate,
-            final_learning_rate=_FINAL_RATE * candidate.learning_rate,
-        )
-        model = self.network(candidate)
+    def candidate(self, hp: keras_tuner.HyperParameters) -> Candidate:
+        """The drawn candidate, made narrower until it is within the budget."""
+        candidate = self.drawn(hp)
+        while not self.allows(self.cost(candidate)):
+            layers = zip(self.widths, candidate.widths, strict=False)
+            narrower = tuple(choices[max(0, choices.index(w) - 1)] for choices, w in layers)
+            if narrower == candidate.widths:
+                return Candidate(*self._smallest[:2], *candidate[2:])
+            candidate = candidate._replace(widths=narrower)
+        return candidate
+
+    def build(self, hp: keras_tuner.HyperParameters) -> keras.Model:
+        """The candidate's network for training images, compiled."""
         # A round of Hyperband is a schedule of its own, so that each ends with small steps.
-        epochs = hp.values.get("tuner/epochs", recipe.epochs)
-        epochs -= hp.values.get("tuner/initial_epoch", 0)
-        steps = steps_per_epoch(len(self.data.train.labels), recipe.batch_size)
-        compile_network(model, recipe, steps * epochs)
-        return model
+        epochs = hp.values.get("tuner/epochs", self.recipe.epochs)
+        return self.network(self.candidate(hp), epochs - hp.values.get("tuner/initial_epoch", 0))
 
-    def network(self, candidate: Candidate) -> keras.Model:
-        """The candidate's network for training images, with the seed's initial weights."""
+    def network(self, candidate: Candidate, epochs: int) -> keras.Model:
+        """The candidate's network with the seed's initial weights, compiled for so many epochs."""
         keras.utils.set_random_seed(self.recipe.seed)
+        widths, ratio, pooling, rate = candidate
         network = gaussian_derivative_network(
             input_shape=self.data.train.images.shape[1:],
-            widths=candidate.widths,
+            widths=widths,
             num_classes=len(self.data.class_names),
             scales=self.recipe.training_scales,
-            scale_ratio=candidate.scale_ratio,
-            pooling=candidate.pooling,
+            scale_ratio=ratio,
+            pooling=pooling,
             sampling=self.recipe.sampling,
             cone=self.recipe.cone,
         )
-        return Classifier(network, self.data.class_names, self.data.preprocessor)
-
-    def finished(self, model: keras.Model) -> keras.Model:
-        """The same weights, for test images and with all scale channels."""
-        return retarget(model, self.image_shape, self.recipe.scales)
+        model = Classifier(network, self.data.class_names, self.data.preprocessor)
+        rates = {"learning_rate": rate, "final_learning_rate": rate / 200}
+        steps = steps_per_epoch(len(self.data.train.labels), self.recipe.batch_size)
+        compile_network(model, dataclasses.replace(self.recipe, **rates), steps * epochs)
+        return model
 
     def fit(
         self,
-        hp: Any,
+        hp: keras_tuner.HyperParameters | None,
         model: keras.Model,
         callbacks: Sequence[keras.callbacks.Callback] = (),
         epochs: int | None = None,
         initial_epoch: int = 0,
         verbose: int = 0,
     ) -> dict[str, float]:
-        """Trains, and measures the objective with all scale channels.
-
-        Returns:
-            The mean accuracy over the validation sizes, and the accuracy at each.
-        """
+        """Trains; returns the accuracy in all scale channels, averaged and at each size."""
+        if hp:
+            row = self.row(self.candidate(hp)).items()
+            self.reporter.line("Network: " + ", ".join(f"{name} {value}" for name, value in row))
         model.fit(
             **fit_options(self.recipe, self.data, initial_epoch),
             epochs=self.recipe.epochs if epochs is None else epochs,
-            callbacks=[StopWhenNotFinite(), *callbacks],
+            callbacks=[keras.callbacks.TerminateOnNaN(raise_error=True), *callbacks],
             verbose=verbose,
         )
-        shape = self.validation(self.validation_sizes[0]).images.shape[1:]
+        shape = self.validation(next(iter(self.metrics))).images.shape[1:]
         finished = retarget(model, shape, self.recipe.scales)
-        accuracies = accuracy_by_size(finished, self.validation, self.validation_sizes)
-        by_size = {size_metric(size): accuracy for size, accuracy in accuracies.items()}
+        accuracies = accuracy_by_size(finished, self.validation, self.metrics)
+        by_size = {self.metrics[size]: accuracy for size, accuracy in accuracies.items()}
         return {OBJECTIVE: float(np.mean(list(accuracies.values()))), **by_size}
 
+    def row(self, candidate: Candidate) -> dict[str, Any]:
+        """A candidate and its cost as a row of a table."""
+        widths = "-".join(map(str, candidate.widths))
+        return {**candidate._asdict(), "widths": widths, **self.cost(candidate)}
 
-def size_metric(size: float | None) -> str:
-    """Name of the metric for the accuracy at one size."""
-    return "accuracy" if size is None else f"accuracy_at_{size:.3g}"
+    def _find_smallest(self) -> Candidate:
+        """The candidate within the budget with the fewest parameters."""
+        rest = (self.pooling[0], self.learning_rate[0])
+        narrowest = [
+            Candidate(tuple(choices[0] for choices in self.widths[:layers]), ratio, *rest)
+            for layers, ratio in itertools.product(self.layers, self.scale_ratio)
+        ]
+        allowed = [candidate for candidate in narrowest if self.allows(self.cost(candidate))]
+        if not allowed:
+            costs = [self.cost(candidate) for candidate in narrowest]
+            least = ", ".join(f"{min(cost[name] for cost in costs)} {name}" for name in costs[0])
+            raise ValueError(f"The budget must allow at least {least}. Received: {self.limits}")
+        return min(allowed, key=lambda candidate: self.cost(candidate)["parameters"])
+
+
+@functools.lru_cache(maxsize=256)
+def _multiply_adds(
+    features: tuple[int, ...], ratio: float, frame: tuple[int, int], recipe: Recipe
+) -> int:
+    """Those of `gaussian_derivative_network`, without the network."""
+    nodes = scale_space.cascade([ratio**k for k in range(len(features) - 1)])
+    rest = frame, recipe.scales, (*features, features[-1])
+    truncation = scale_space.DEFAULT_TRUNCATION
+    if recipe.sampling == "dense":
+        return sum(map(sum, scale_space.dense_costs(nodes, truncation, *rest)))
+    plan = scale_space.Plan(nodes, "symmetric", truncation, cone=recipe.cone)
+    return sum(map(sum, plan.costs(*rest)))
 
 
 def _check_recipe(recipe: Recipe) -> Recipe:
-    for name in _NOT_SEARCHED:
-        if getattr(recipe, name) != getattr(Recipe(), name):
-            raise ValueError(
-                f"`recipe.{name}` must be left as it is in a search, where the space decides "
-                f"or which does not know it. Received: {name}={getattr(recipe, name)!r}"
-            )
+    for field in dataclasses.fields(recipe):
+        value = getattr(recipe, field.name)
+        if field.name not in _FOLLOWED.split() and value != field.default:
+            text = f"`recipe.{field.name}` must have its default value in a search."
+            raise ValueError(f"{text} Received: {field.name}={value!r}")
     return recipe
+
+
+def _check_widths(
+    widths: Sequence[int | Sequence[int]], layers: int
+) -> tuple[tuple[tuple[int, ...], ...], bool]:
+    """The choices of each layer, and whether the widths are to be put in order."""
+    if not any(isinstance(choices, Sequence) for choices in widths):
+        return (_choices("widths", widths, check_integer),) * layers, True
+    if len(widths) < layers:
+        raise ValueError(
+            f"`widths` must be numbers for all layers, or choices for each of {layers} layers. "
+            f"Received: widths={widths!r}"
+        )
+    return tuple(_choices("widths", w, check_integer) for w in widths[:layers]), False
+
+
+def _choices(name: str, value: Any, check: Callable[[str, Any], Any]) -> tuple:
+    """One value or several, checked, in ascending order and without repetitions."""
+    choices = tuple(sorted({check(name, v) for v in np.atleast_1d(value).tolist()}))
+    if not choices:
+        raise ValueError(f"`{name}` must hold at least one value. Received: {name}={value!r}")
+    return choices
