@@ -30,7 +30,8 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from gdn_keras.datasets import TEST_SIZES, load_dataset
-from gdn_keras.training.command_line import exit_code, scales_between
+from gdn_keras.training.classification_task import channels_between
+from gdn_keras.training.command_line import exit_code
 
 FILES = {
     "report.md": "one page with everything on it",
@@ -111,7 +112,7 @@ def prepare(options: argparse.Namespace) -> Any:
     from gdn_keras.tuning import SEARCH_RECIPE, Budget, Search, Space, prepare_search, role
 
     scales = {"scales": options.scales, "train_scales": options.train_scales}
-    scales = {name: scales_between(value, name) for name, value in scales.items() if value}
+    scales = {name: channels_between(name, value) for name, value in scales.items() if value}
     recipe = dataclasses.replace(
         SEARCH_RECIPE,
         augment=tuple(28 * f(options.train_size) for f in (min, max)) if options.augment else None,

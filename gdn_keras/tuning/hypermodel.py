@@ -12,12 +12,11 @@ import keras
 import numpy as np
 
 from gdn_keras.analysis import accuracy_by_size
-from gdn_keras.datasets import ImageData, LabelledImages, steps_per_epoch
+from gdn_keras.datasets import ImageData, LabelledImages
 from gdn_keras.models import Classifier, gaussian_derivative_network, retarget
-from gdn_keras.training import Recipe
-from gdn_keras.training.callbacks import StopWhenNotFinite
-from gdn_keras.training.data import image_shape, images_at, sizes_of
-from gdn_keras.training.fitting import compile_network, fit_options
+from gdn_keras.training import Classification, Recipe
+from gdn_keras.training.fingerprint import image_shape, images_at, sizes_of
+from gdn_keras.training.fitting import compile_model, fit_arguments
 from gdn_keras.tuning.budget import Budget, Cost, describe, network_cost
 from gdn_keras.tuning.requirements import keras_tuner, require
 from gdn_keras.tuning.space import Candidate, Space
@@ -31,7 +30,7 @@ _NOT_SEARCHED = (
     "widths",
     "pooling",
     "scale_dropout",
-    "output",
+    "readout",
     "surround",
     "order",
     "zero_order",
@@ -140,8 +139,7 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
         # A round of Hyperband is a schedule of its own, so that each ends with small steps.
         epochs = hp.values.get("tuner/epochs", recipe.epochs)
         epochs -= hp.values.get("tuner/initial_epoch", 0)
-        steps = steps_per_epoch(len(self.data.train.labels), recipe.batch_size)
-        compile_network(model, recipe, steps * epochs)
+        compile_model(model, Classification(recipe, self.data), epochs)
         return model
 
     def network(self, candidate: Candidate) -> keras.Model:
@@ -178,9 +176,9 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
             The mean accuracy over the validation sizes, and the accuracy at each.
         """
         model.fit(
-            **fit_options(self.recipe, self.data, initial_epoch),
+            **fit_arguments(Classification(self.recipe, self.data), initial_epoch),
             epochs=self.recipe.epochs if epochs is None else epochs,
-            callbacks=[StopWhenNotFinite(), *callbacks],
+            callbacks=[keras.callbacks.TerminateOnNaN(raise_error=True), *callbacks],
             verbose=verbose,
         )
         shape = self.validation(self.validation_sizes[0]).images.shape[1:]

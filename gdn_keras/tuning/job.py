@@ -11,7 +11,7 @@ from gdn_keras.checks import check_integer
 from gdn_keras.datasets import ImageData
 from gdn_keras.reporting import Reporter
 from gdn_keras.training import Recipe
-from gdn_keras.training.data import describe_data
+from gdn_keras.training.fingerprint import describe_data
 from gdn_keras.training.run_folder import open_run
 from gdn_keras.tuning.budget import Budget
 from gdn_keras.tuning.hypermodel import SEARCH_RECIPE, GaussianDerivativeHyperModel

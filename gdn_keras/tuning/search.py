@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gdn_keras.analysis.evaluation import accuracy_by_size
-from gdn_keras.training.fitting import TrainingStopped
-from gdn_keras.training.job import export_options
+from gdn_keras.training import Classification, TrainingStopped
 from gdn_keras.training.run_folder import MODEL, SAVED_MODEL, save_model
 from gdn_keras.tuning.job import SearchJob, role
 from gdn_keras.tuning.report import read_search_results, write_results
@@ -103,7 +102,7 @@ def _keep_best(job: SearchJob, tuner: Any, best: TrialResult) -> dict[str, float
     model = tuner.best_network(tuner.oracle.get_trial(best.trial_id))
     model = hypermodel.finished(model)
     save_model(model, folder / MODEL)
-    options = export_options(hypermodel.recipe, hypermodel.data)
+    options = Classification(hypermodel.recipe, hypermodel.data).export_options()
     export_saved_model(model, folder / SAVED_MODEL, **options)
     accuracies = accuracy_by_size(model, hypermodel.data)
     return {f"{size:.4g}": accuracy for size, accuracy in accuracies.items()}

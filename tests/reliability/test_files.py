@@ -23,7 +23,7 @@ from gdn_keras.datasets.boxes import BoxedImage, read_boxed_images
 from gdn_keras.detection import Detector, export_detector
 from gdn_keras.layers import ArctanContrast
 from gdn_keras.serving import load_predictor, read_picture, read_scene
-from gdn_keras.training.data import describe_data
+from gdn_keras.training.fingerprint import describe_data
 from gdn_keras.training.run_folder import SETTINGS, load_network, open_run, taking_up
 from tests.detection.networks import tiny_network
 from tests.examples.conftest import load_example
@@ -52,7 +52,7 @@ def test_a_run_notices_every_changed_image(part):
 
 
 def test_images_on_disk_have_the_fingerprint_of_those_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("gdn_keras.training.data._CHUNK_BYTES", 5000)  # several chunks
+    monkeypatch.setattr("gdn_keras.training.fingerprint._CHUNK_BYTES", 5000)  # several chunks
     data = tiny_data()
     images, labels = data.train
     np.save(tmp_path / "images.npy", images)
