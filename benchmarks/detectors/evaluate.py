@@ -46,9 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise ValueError(f"`model` must be a detector. Received: {options.model}")
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    (everything, *sizes), slope = evaluate_detector(
-        detector, recipe.test_set(), recipe.test_sizes
-    )
+    (everything, *sizes), slope = evaluate_detector(detector, recipe.test_set(), recipe.test_sizes)
     results = {
         "model": options.model.name,
         "scenes": options.scenes,

@@ -185,6 +185,13 @@ class Recipe(TrainingRecipe):
         group="training",
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.surround and self.readout == "average":  # else it fails after the training
+            raise ValueError(
+                f"`surround` must be 0 for readout='average'. Received: surround={self.surround}"
+            )
+
     @property
     def training_scales(self) -> tuple[float, ...]:
         """sigma_0 of the scale channels in training."""
@@ -201,10 +208,13 @@ class Classification(Task):
 
     results_file = RESULTS
     score = "val_accuracy"
-    files = MappingProxyType({
-        ACCURACY: "accuracy at each test size (accuracy.json: confusions and selected scales too)",
-        BEST: "the epoch of the best validation accuracy",
-    })
+    files = MappingProxyType(
+        {
+            ACCURACY: "accuracy at each test size",
+            RESULTS: "the same, with confusions and selected scales",
+            BEST: "the epoch of the best validation accuracy",
+        }
+    )
 
     def __init__(self, recipe: Recipe, data: ImageData):
         self.recipe: Recipe = recipe

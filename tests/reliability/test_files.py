@@ -98,7 +98,7 @@ def test_folders_tell_what_they_skip(tmp_path):
     main = load_example("train_folder")
     options = main.parser().parse_args([str(tmp_path)])
     with pytest.warns(UserWarning, match=r"skipped 3 files .* 1 folders"):
-        main.runs_of(options)
+        main.tasks_of(options)
 
 
 @pytest.mark.parametrize(
@@ -440,20 +440,13 @@ def test_a_run_is_taken_up_by_one_process_until_it_is_killed(tmp_path):
 
 
 def test_training_and_detection_hold_their_folders(tmp_path, monkeypatch):
-    from gdn_keras.detection import job as detection
-    from gdn_keras.detection.settings import DetectorSettings
-    from gdn_keras.training import Recipe, job, prepare_training, run_training
+    from gdn_keras.training import Classification, Recipe, Run
+    from gdn_keras.training.detection_task import Detection, DetectorRecipe
 
-    prepared = prepare_training(
-        Recipe(epochs=1, widths=(4,), scales=(1.0,)), tiny_data(), tmp_path / "a"
-    )
-    settings = DetectorSettings(epochs=1)
-    open_run(settings.as_dict(), tmp_path / "b")
-    for name in ("a", "b"):
-        with taking_up(tmp_path / name), pytest.raises(OSError, match="nother process"):
-            if name == "a":
-                run_training(prepared)
-            else:
-                detection.run_detection(settings, tmp_path / "b")
-    with taking_up(prepared.folder), pytest.raises(OSError, match="nother process"):
-        job.train(prepared)
+    recipe = Recipe(epochs=1, widths=(4,), scales=(1.0,))
+    tasks = Classification(recipe, tiny_data()), Detection(DetectorRecipe(epochs=1))
+    for name, task in zip("ab", tasks, strict=True):
+        run = Run(task, tmp_path / name)
+        for work in (run.train, run.complete):
+            with taking_up(run.folder), pytest.raises(OSError, match="nother process"):
+                work()

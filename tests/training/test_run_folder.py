@@ -65,7 +65,7 @@ def test_a_read_only_folder(tmp_path, tiny):
 
 def test_damaged_settings_and_missing_results(tmp_path, tiny):
     with pytest.raises(ValueError, match="no finished run"):
-        read_results(tmp_path)
+        read_results(tmp_path, "accuracy.json")
     (tmp_path / "settings.json").write_text("{")
     with pytest.raises(ValueError, match="damaged"):
         open_run(tiny.as_dict(), tmp_path)
