@@ -26,6 +26,7 @@ from gdn_keras.datasets import (
 from gdn_keras.training import Classification, Recipe, distribution
 from gdn_keras.training.callbacks import read_history
 from gdn_keras.training.command_line import recipe_parser, run_command
+from gdn_keras.training.fitting import build
 
 ROOT = Path(__file__).parents[2]
 RECIPE = Recipe(widths=(4,), scales=(1.0, 2.0), batch_size=8, learning_rate=0.1)
@@ -65,7 +66,7 @@ def updated_weights(recipe):
     images = (contrast * rng.normal(size=(IMAGES, 20, 20, 1))).astype("float32")
     labels = rng.integers(0, 10, IMAGES)
     with distribution.training_strategy(recipe).scope():
-        model = Classification(recipe, blank_data(images, labels)).network()
+        model = build(Classification(recipe, blank_data(images, labels)))
         model.set_weights([rng.uniform(0.5, 1.0, w.shape) for w in model.get_weights()])
         model.compile(
             keras.optimizers.SGD(recipe.learning_rate),
