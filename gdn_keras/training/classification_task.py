@@ -7,7 +7,6 @@ import io
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import keras
@@ -81,12 +80,8 @@ CHANNELS = {
     "nargs": 3,
     "metavar": ("LOW", "HIGH", "N"),
 }
-WIDTHS = {
-    "check": lambda _, value: check_widths(value),
-    "type": int,
-    "nargs": "+",
-    "metavar": "N",
-}
+WIDTHS = {"check": lambda _, v: check_widths(v), "type": int, "nargs": "+", "metavar": "N"}
+SHARE = {"type": float, "metavar": "SHARE"}
 
 
 def _share(name: str, value: float) -> float:
@@ -126,11 +121,7 @@ class Recipe(TrainingRecipe):
     )
     pooling: str = setting("max", "how scale channels are pooled", choices=POOLINGS)
     scale_dropout: float = setting(
-        0.0,
-        "share of the scale channels that training leaves out at random",
-        _share,
-        type=float,
-        metavar="SHARE",
+        0.0, "share of the scale channels that training leaves out at random", _share, **SHARE
     )
     readout: str = setting(
         "center",
@@ -151,8 +142,7 @@ class Recipe(TrainingRecipe):
         0.0,
         "share of their size by which the finished network continues images at their edges",
         lambda _, value: check_surround(value),
-        type=float,
-        metavar="SHARE",
+        **SHARE,
     )
     sampling: str = setting(
         "matched",
@@ -208,12 +198,10 @@ class Classification(Task):
 
     results_file = RESULTS
     score = "val_accuracy"
-    files = MappingProxyType(
-        {
-            ACCURACY: "accuracy at each test size",
-            RESULTS: "the same, with confusions and selected scales",
-            BEST: "the epoch of the best validation accuracy",
-        }
+    files = (
+        (ACCURACY, "accuracy at each test size"),
+        (RESULTS, "the same, with confusions and selected scales"),
+        (BEST, "the epoch of the best validation accuracy"),
     )
 
     def __init__(self, recipe: Recipe, data: ImageData):

@@ -5,14 +5,13 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import keras
 import numpy as np
 
 from gdn_keras.analysis.plots import figure_file
-from gdn_keras.checks import check_integer, check_positive, check_scales
+from gdn_keras.checks import check_positive, check_scales
 from gdn_keras.datasets import Digits, load_embedded_digits, load_mnist_directory
 from gdn_keras.datasets.scenes import (
     BACKGROUNDS,
@@ -33,7 +32,7 @@ from gdn_keras.models import gaussian_derivative_network
 from gdn_keras.reporting import Reporter
 from gdn_keras.training.classification_task import CHANNELS, WIDTHS
 from gdn_keras.training.engine import export_by_tensorflow
-from gdn_keras.training.recipe import TrainingRecipe, at_least, recipe, setting
+from gdn_keras.training.recipe import COUNT, TrainingRecipe, at_least, recipe, setting
 from gdn_keras.training.report_page import Picture, Section, markdown_table, shown
 from gdn_keras.training.task import Task
 
@@ -44,7 +43,7 @@ _TEST_SEED = 1_000_003  # test scenes are the same for all seeds of the training
 _CURVES = {"ap50": "IoU 0.5", "ap75": "IoU 0.75", "ap": "COCO, 0.5 to 0.95"}
 _MOST_TICKS = 9
 _ERRORS = {"size_error": "size error, %", "center_error": "center error, %"}
-_COUNT = {"group": "training", "type": int, "metavar": "N"}
+_PIXELS = {"group": "data", "type": int, "metavar": "PIXELS"}
 _SIZES = {"check": lambda name, value: check_scales(value, name), "flag": None}
 
 
@@ -68,9 +67,9 @@ class DetectorRecipe(TrainingRecipe):
     learns what sizes between its channels look like.
     """
 
-    epochs: int = setting(36, "epochs of `steps` batches", at_least(1), **_COUNT)
-    batch_size: int = setting(8, "scenes in a batch", at_least(1), **_COUNT)
-    steps: int = setting(100, "batches in an epoch", at_least(1), **_COUNT)
+    epochs: int = setting(36, "epochs of `steps` batches", at_least(1), **COUNT)
+    batch_size: int = setting(8, "scenes in a batch", at_least(1), **COUNT)
+    steps: int = setting(100, "batches in an epoch", at_least(1), **COUNT)
     widths: tuple[int, ...] = setting(
         (12, 16, 24, 32, 64), "feature channels of the layers before the last", **WIDTHS
     )
@@ -89,14 +88,7 @@ class DetectorRecipe(TrainingRecipe):
         _powers(-2, 6, per_octave=4), "those in training", **{**CHANNELS, "check": _spaced}
     )
     train_sizes: tuple[float, ...] = setting((1.0,), "sizes of the digits in training", **_SIZES)
-    train_frame: int = setting(
-        96,
-        "height and width of scenes in training",
-        at_least(1),
-        group="data",
-        type=int,
-        metavar="PIXELS",
-    )
+    train_frame: int = setting(96, "height and width in training", at_least(1), **_PIXELS)
     train_count: tuple[int, int] = setting(
         (4, 14), "least and greatest number of digits in a scene of the training", flag=None
     )
@@ -116,9 +108,7 @@ class DetectorRecipe(TrainingRecipe):
     test_count: tuple[int, int] = setting(
         (14, 20), "least and greatest number of digits in a scene of the test", flag=None
     )
-    test_scenes: int = setting(
-        120, "scenes in the test", at_least(1), group="data", type=int, metavar="N"
-    )
+    test_scenes: int = setting(120, "scenes in the test", at_least(1), **COUNT)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -127,13 +117,12 @@ class DetectorRecipe(TrainingRecipe):
 
     def training_scenes(self) -> Scenes:
         """What is drawn, scene after scene, in training."""
-        frame = check_integer("train_frame", self.train_frame)
         return digit_scenes(
             "train",
             source=self._digits(),
             augment=self.augment,
             sizes=self.train_sizes,
-            shape=(frame, frame),
+            shape=(self.train_frame, self.train_frame),
             count=self.train_count,
             background=self.background,
         )
@@ -185,7 +174,7 @@ class Detection(Task):
 
     title = "Detector of digits"
     results_file = AVERAGE_PRECISION
-    files = MappingProxyType({AVERAGE_PRECISION: "average precision and errors at each size"})
+    files = ((AVERAGE_PRECISION, "average precision and errors at each size"),)
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -174,7 +175,7 @@ def training_strategy(recipe: TrainingRecipe) -> Any:
         devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
         return tf.distribute.MirroredStrategy([device.name for device in devices])
     if not recipe.distribute:
-        return _OneDevice()
+        return SimpleNamespace(scope=contextlib.nullcontext)
     return keras.distribution.DataParallel(auto_shard_dataset=False)
 
 
@@ -221,12 +222,6 @@ def shared_out(batches: Any, devices: int) -> Any:
         return tf.nest.map_structure(lambda part: tf.gather(part, index), batch)
 
     return batches.map(share)
-
-
-class _OneDevice:
-    """The default device, as a strategy."""
-
-    scope = contextlib.nullcontext
 
 
 def _from_all(values: Sequence[int]) -> np.ndarray:

@@ -89,7 +89,8 @@ class Run:
 
     def files(self) -> dict[Path, str]:
         """The files that the run has left, and what they hold."""
-        paths = {self.folder / name: text for name, text in {**_FILES, **self.task.files}.items()}
+        files = {**_FILES, **dict(self.task.files)}
+        paths = {self.folder / name: text for name, text in files.items()}
         return {path: text for path, text in paths.items() if path.exists()}
 
     def train(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from gdn_keras.checks import check_choice, check_integer, check_learning_rates, check_positive
 
 PRECISIONS = ("float32", "float16", "bfloat16")
+COUNT = {"group": "training", "type": int, "metavar": "N"}
 _FINAL_RATE = 1 / 200  # of the first learning rate
 
 
@@ -64,37 +65,18 @@ def recipe(cls: type) -> Any:
 class TrainingRecipe:
     """How any model is trained; a task adds its network and data."""
 
-    epochs: int = setting(
-        10, "passes over the training data", at_least(1), group="training", type=int, metavar="N"
-    )
-    batch_size: int = setting(
-        50,
-        "images in a step, over all devices together",
-        at_least(1),
-        group="training",
-        type=int,
-        metavar="N",
-    )
+    epochs: int = setting(10, "passes over the training data", at_least(1), **COUNT)
+    batch_size: int = setting(50, "images in a step, over all devices", at_least(1), **COUNT)
     learning_rate: float = setting(
         0.01,
         "of the first step and, by a half cosine, of the last one (a 200th of it if left out)",
         check_positive,
-        group="training",
-        type=float,
-        nargs="+",
-        metavar="RATE",
+        **{**COUNT, "type": float, "nargs": "+", "metavar": "RATE"},
     )
     final_learning_rate: float | None = setting(
         None, "of the last step; a 200th of the first if `None`", check_positive, flag=None
     )
-    seed: int = setting(
-        0,
-        "of the initial weights and of the order of the images",
-        at_least(0),
-        group="training",
-        type=int,
-        metavar="N",
-    )
+    seed: int = setting(0, "of initial weights and the order of images", at_least(0), **COUNT)
     precision: str = setting(
         "float32",
         "half precision where it does no harm, for GPUs that are faster with it",

@@ -1,8 +1,6 @@
 """What a run needs to know of its task."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import keras
@@ -24,7 +22,7 @@ class Task:
         description: What is trained on what, for the first line.
         results_file: Name of the JSON file of the results.
         score: The logged value whose highest epoch is kept in best.keras, if any.
-        files: What the task's own files of the run folder hold, by name.
+        files: Names of the task's own files in the run folder, and what they hold.
     """
 
     recipe: TrainingRecipe
@@ -33,7 +31,7 @@ class Task:
     description: str
     results_file: str
     score: str | None = None
-    files: Mapping[str, str] = MappingProxyType({})
+    files: tuple[tuple[str, str], ...] = ()
 
     def settings(self) -> dict[str, Any]:
         """Everything that the result depends on, as JSON would give it back."""
