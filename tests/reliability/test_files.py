@@ -43,7 +43,7 @@ def test_a_run_notices_every_changed_image(part):
     images, labels = data.test(1.0) if part == "test" else getattr(data, name)
     for index in (1, len(images) - 2):
         other = np.array(images)
-        other[index, 5, 5] += 0.5
+        other[index, 5, 5] += 1
         changed = LabelledImages(other, labels)
         value = (lambda size, changed=changed: changed) if part == "test" else changed
         described = describe_data(dataclasses.replace(data, **{name: value}))
