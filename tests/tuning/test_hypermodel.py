@@ -105,6 +105,6 @@ def test_recipes_are_followed_or_refused():
     model = hypermodel(recipe=dataclasses.replace(TINY, cone=2.5))
     network = model.network(Candidate((2,), 1.25, "max", 0.01))
     assert scale_channels_of(network).cone == 2.5
-    for changes in ({"surround": 0.5}, {"output": "anywhere"}, {"residual": True}):
+    for changes in ({"surround": 0.5}, {"readout": "anywhere"}, {"residual": True}):
         with pytest.raises(ValueError, match=r"`recipe.\w+` must be left as it is in a search"):
             hypermodel(recipe=dataclasses.replace(TINY, **changes))
