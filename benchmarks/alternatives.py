@@ -43,10 +43,11 @@ from gdn_keras.checks import check_integer
 from gdn_keras.datasets import ImageData, load_dataset, steps_per_epoch
 from gdn_keras.models import Classifier
 from gdn_keras.presets import PRESETS
-from gdn_keras.training import Recipe
+from gdn_keras.training import Classification, Recipe
+from gdn_keras.training.classification_task import RESULTS as OUR_RESULTS
 from gdn_keras.training.command_line import data_flag, data_options
-from gdn_keras.training.data import describe_data
-from gdn_keras.training.fitting import build_network, compile_network, fit_options
+from gdn_keras.training.fingerprint import describe_data
+from gdn_keras.training.fitting import build, compile_model, fit_arguments
 from gdn_keras.training.run_folder import (
     MODEL,
     load_network,
@@ -156,8 +157,9 @@ def compete(contest: Contest, name: str) -> dict[str, Any]:
     recipe, data = contest.cnn_recipe, contest.data
     keras.utils.set_random_seed(recipe.seed)
     trained, tested, rescale = CONTESTANTS[name](contest)
-    compile_network(trained, recipe, contest.steps)
-    options = fit_options(recipe, data)
+    task = Classification(recipe, data)
+    compile_model(trained, task)
+    options = fit_arguments(task)
     if rescale is not None:
         seeds = tf.data.Dataset.random(seed=recipe.seed)
         batches = tf.data.Dataset.zip(options["x"], seeds)
@@ -171,9 +173,8 @@ def compete(contest: Contest, name: str) -> dict[str, Any]:
 def ours(contest: Contest, folder: Path) -> dict[str, Any]:
     """What a finished run has in its folder, and its times here."""
     tested = load_network(folder / MODEL)
-    trained = build_network(contest.recipe, contest.data)
-    compile_network(trained, contest.recipe, contest.steps)
-    curve = {row["size"]: row["accuracy"] for row in read_results(folder)["sizes"]}
+    trained = build(Classification(contest.recipe, contest.data))
+    curve = {row["size"]: row["accuracy"] for row in read_results(folder, OUR_RESULTS)["sizes"]}
     return _measured(contest, trained, tested, curve)
 
 
@@ -184,7 +185,7 @@ def _measured(
     batch = contest.recipe.batch_size
     held_out = contest.data.validation
     guesses = tested.predict(np.asarray(held_out.images), batch_size=batch, verbose=0)
-    images, labels = next(iter(fit_options(contest.recipe, contest.data)["x"]))
+    images, labels = next(iter(Classification(contest.recipe, contest.data).batches(0)))
     inputs = np.asarray(contest.data.test(contest.data.test_sizes[0]).images[:batch])
     step = _best_seconds(lambda: trained.train_on_batch(images, labels))
     forward = _best_seconds(lambda: tested.predict_on_batch(inputs))
@@ -215,7 +216,7 @@ def prepare(options: argparse.Namespace) -> Contest:
     known: dict[str, Any] = {}
     loading = dict(task.options)
     if options.ours:
-        read_results(options.ours)  # finished
+        read_results(options.ours, OUR_RESULTS)  # finished
         known = read_settings(options.ours) or {}
         if options.data == "large_scale":
             loading["train_sizes"] = tuple(known["train_sizes"])

@@ -76,8 +76,8 @@ def work(options: argparse.Namespace) -> None:
     import numpy as np
 
     from gdn_keras.datasets import ImageData, LabelledImages, training_pipeline
-    from gdn_keras.training import Recipe, distribution
-    from gdn_keras.training.fitting import build_network, compile_network
+    from gdn_keras.training import Classification, Recipe, distribution
+    from gdn_keras.training.fitting import build
 
     distribution.join(address, count, index)
     recipe = Recipe(network=options.network, batch_size=options.batch, distribute=True)
@@ -92,8 +92,7 @@ def work(options: argparse.Namespace) -> None:
         ends.append(time.monotonic())
 
     with distribution.training_strategy(recipe).scope():
-        model = build_network(recipe, data)
-        compile_network(model, recipe, options.steps)
+        model = build(Classification(recipe, data))
         batches = training_pipeline(images, labels, batch_size=options.batch)
         model.fit(
             distribution.shared_out(batches, distribution.device_count(recipe)),

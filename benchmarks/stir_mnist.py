@@ -25,9 +25,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 
-from gdn_keras.datasets import ImageData, load_dataset
+from gdn_keras.datasets import load_dataset
 from gdn_keras.datasets.catalogue.stir_mnist import FRAME, SCENARIOS
-from gdn_keras.training import Recipe
+from gdn_keras.training import Classification, Recipe, Task
+from gdn_keras.training.classification_task import RESULTS
 from gdn_keras.training.command_line import recipe_of, recipe_parser, run_command
 from gdn_keras.training.run_folder import read_results, write_text
 
@@ -43,8 +44,7 @@ IMAGES = 48_000  # shown in training
 
 def parser() -> argparse.ArgumentParser:
     """The flags of every training, and those of this data set."""
-    flags = recipe_parser(__doc__, "runs/stir_mnist", epochs=6)
-    flags.set_defaults(epochs=None, read_out="anywhere")
+    flags = recipe_parser(__doc__, "runs/stir_mnist", Recipe, readout="anywhere")
     flag = flags.add_argument_group("data").add_argument
     flag(
         "--mnist-dir", metavar="FOLDER", help="of the MNIST files (default: digits of the package)"
@@ -69,8 +69,8 @@ def channels(sizes: Sequence[int]) -> tuple[float, ...]:
     return tuple(scale for scale in SCALES if low < scale < high)
 
 
-def runs_of(options: argparse.Namespace) -> dict[str, tuple[Recipe, ImageData]]:
-    """Recipe and data of the run."""
+def tasks_of(options: argparse.Namespace) -> dict[str, Task]:
+    """The task of the run."""
     sizes = SCENARIOS[options.scenario]
     frame = options.train_frame
     if frame is None:
@@ -94,7 +94,7 @@ def runs_of(options: argparse.Namespace) -> dict[str, tuple[Recipe, ImageData]]:
         changes["scales"] = SCALES
     if options.train_scales is None:
         changes["train_scales"] = channels(sizes)
-    return {"": (recipe_of(options, **changes), data)}
+    return {"": Classification(recipe_of(options, Recipe, **changes), data)}
 
 
 def summarize(results: dict[str, Any]) -> dict[str, Any]:
@@ -120,11 +120,11 @@ def summarize(results: dict[str, Any]) -> dict[str, Any]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Trains, tests and writes the means; the exit code of `run_command`."""
     flags = parser()
-    code = run_command(flags, runs_of, arguments)
+    code = run_command(flags, tasks_of, arguments)
     if code:
         return code
     folder = Path(flags.parse_args(arguments).output)
-    summary = summarize(read_results(folder))
+    summary = summarize(read_results(folder, RESULTS))
     write_text(folder / "results.json", json.dumps(summary, indent=1) + "\n")
     means = ", ".join(f"{name} {100 * value:.2f} %" for name, value in summary["mean"].items())
     print(f"Mean over sizes: {means}. {folder / 'results.json'}")

@@ -31,8 +31,7 @@ from gdn_keras.analysis import covariance_error
 from gdn_keras.datasets import ImageData, load_dataset
 from gdn_keras.models import retarget
 from gdn_keras.presets import PAPER_SCALES
-from gdn_keras.training import Recipe
-from gdn_keras.training.job import prepare_training, run_training
+from gdn_keras.training import Classification, Recipe, run
 from gdn_keras.training.run_folder import MODEL, load_network, write_text
 
 
@@ -123,7 +122,7 @@ def parse_variant(text: str) -> dict[str, Any]:
 
 def measure(recipe: Recipe, data: ImageData, folder: Path) -> dict[str, Any]:
     """Trains and tests one network: accuracy over size, slope of selection, covariance error."""
-    results = run_training(prepare_training(recipe, data, folder))
+    results = run(Classification(recipe, data), folder)
     network = retarget(load_network(folder / MODEL), scales=PAPER_SCALES)
     return {
         "accuracy": {f"{row['size']:.4g}": row["accuracy"] for row in results["sizes"]},

@@ -19,77 +19,30 @@ More of them, each after `python examples/train_detector.py`:
 import argparse
 import os
 import sys
-import time
-from collections.abc import Sequence
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+from gdn_keras.training import Task
+from gdn_keras.training.command_line import recipe_of, recipe_parser, run_command
+from gdn_keras.training.detection_task import Detection, DetectorRecipe
+
 
 def parser() -> argparse.ArgumentParser:
-    """The flags."""
-    flags = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="A run that was stopped goes on when the same command is given again.",
-    )
-    add = flags.add_argument
-    add("--output", metavar="FOLDER", default="runs/detector", help="(runs/detector)")
-    add("--mnist-dir", metavar="FOLDER", help="all of MNIST, instead of the package's digits")
-    add("--background", default="empty", help="empty or clutter (empty)")
-    add("--train-size", type=float, default=1.0, metavar="SIZE", help="(1)")
-    add("--train-frame", type=int, default=96, metavar="PIXELS", help="(96)")
-    add("--widths", type=int, nargs="+", default=[12, 16, 24, 32, 64], metavar="N")
-    add("--batch-size", type=int, default=8, metavar="N", help="scenes in a batch (8)")
-    add("--steps", type=int, default=100, metavar="N", help="batches in an epoch (100)")
-    add("--epochs", type=int, default=36, metavar="N", help="(36)")
-    add("--learning-rate", type=float, default=0.01, metavar="RATE", help="(0.01)")
-    add("--seed", type=int, default=0, metavar="N", help="(0)")
-    add("--test-scenes", type=int, default=120, metavar="N", help="(120)")
+    """The flags of every training of a detector, and the size of its digits."""
+    flags = recipe_parser(__doc__, "runs/detector", DetectorRecipe)
+    text = "size of the digits in training (default: 1)"
+    flags.add_argument("--train-size", type=float, default=1.0, metavar="SIZE", help=text)
     return flags
 
 
-def settings_of(options: argparse.Namespace):
-    """The settings that the flags ask for."""
-    from gdn_keras.detection.settings import DetectorSettings
-
-    return DetectorSettings(
-        widths=options.widths,
-        # The channels of the training go along with its size.
-        train_scales=[options.train_size * scale for scale in DetectorSettings.train_scales],
-        train_sizes=[options.train_size],
-        train_frame=options.train_frame,
-        background=options.background,
-        mnist_dir=options.mnist_dir,
-        batch_size=options.batch_size,
-        steps=options.steps,
-        epochs=options.epochs,
-        learning_rate=options.learning_rate,
-        final_learning_rate=0.005 * options.learning_rate,
-        seed=options.seed,
-        test_scenes=options.test_scenes,
-    )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Parses, runs and prints; the exit code is that of examples/train_large_scale.py."""
-    options = parser().parse_args(arguments)
-    from gdn_keras.detection.job import FILES, TrainingStopped, run_detection, summary
-
-    began = time.monotonic()
-    try:
-        results = run_detection(settings_of(options), options.output)
-    except TrainingStopped as stop:
-        print(f"\n{stop}", file=sys.stderr)
-        return 130 if stop.interrupted else 1
-    except (ValueError, OSError, ImportError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    minutes, seconds = divmod(round(time.monotonic() - began), 60)
-    print(f"\n{summary(results)} ({minutes} min {seconds} s)\n")
-    for name, content in FILES.items():
-        print(f"  {os.path.join(options.output, name)}: {content}")
-    return 0
+def tasks_of(options: argparse.Namespace) -> dict[str, Task]:
+    """The task of the run."""
+    size = options.train_size
+    changes = {"train_sizes": (size,)}
+    if options.train_scales is None:  # the channels of the training go along with its size
+        changes["train_scales"] = tuple(size * scale for scale in DetectorRecipe.train_scales)
+    return {"": Detection(recipe_of(options, DetectorRecipe, **changes))}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command(parser(), tasks_of))

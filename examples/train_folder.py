@@ -23,7 +23,7 @@ import numpy as np
 
 from gdn_keras.datasets import ImageData, dataset_names, load_dataset, suggest_scales
 from gdn_keras.datasets.catalogue.folder import picture_heights
-from gdn_keras.training import Recipe
+from gdn_keras.training import Classification, Recipe, Task
 from gdn_keras.training.command_line import (
     data_flag,
     data_options,
@@ -35,8 +35,7 @@ from gdn_keras.training.command_line import (
 
 def parser() -> argparse.ArgumentParser:
     """The flags of every training, and those of the data."""
-    flags = recipe_parser(__doc__, "runs/folder", epochs=20)
-    flags.set_defaults(batch_size=20)
+    flags = recipe_parser(__doc__, "runs/folder", Recipe, epochs=20, batch_size=20)
     flags.usage = "%(prog)s PATH [flags]"
     flags.add_argument("path", metavar="PATH", help="folder of the pictures, or of the data set")
     flag = flags.add_argument_group("data").add_argument
@@ -56,8 +55,8 @@ def load(options: argparse.Namespace) -> ImageData:
         ) from None
 
 
-def runs_of(options: argparse.Namespace) -> dict[str, tuple[Recipe, ImageData]]:
-    """Recipe and data of the run; scale channels follow from the heights of the pictures."""
+def tasks_of(options: argparse.Namespace) -> dict[str, Task]:
+    """The task of the run; scale channels follow from the heights of the pictures."""
     data, changes = load(options), {}
     if options.data == "folder":
         frame = max(data.train.images.shape[1:3])
@@ -74,8 +73,8 @@ def runs_of(options: argparse.Namespace) -> dict[str, tuple[Recipe, ImageData]]:
     elif options.augment:
         frame = float(max(data.train.images.shape[1:3]))
         changes["augment"] = (data.extent or frame, frame)
-    return {"": (recipe_of(options, **changes), data)}
+    return {"": Classification(recipe_of(options, Recipe, **changes), data)}
 
 
 if __name__ == "__main__":
-    sys.exit(run_command(parser(), runs_of))
+    sys.exit(run_command(parser(), tasks_of))

@@ -24,7 +24,7 @@ import sys
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from gdn_keras.datasets import TEST_SIZES, ImageData, load_dataset
-from gdn_keras.training import Recipe
+from gdn_keras.training import Classification, Recipe, Task
 from gdn_keras.training.command_line import recipe_of, recipe_parser, run_command
 
 DATA = "mnist_large_scale"
@@ -33,8 +33,7 @@ PIXELS = 28  # of a digit of size 1
 
 def parser() -> argparse.ArgumentParser:
     """The flags of every training, and those of this data set."""
-    flags = recipe_parser(__doc__, "runs/large_scale", epochs=10)
-    flags.set_defaults(epochs=None)  # with --paper they are more
+    flags = recipe_parser(__doc__, "runs/large_scale", Recipe)
     flag = flags.add_argument_group("experiment").add_argument
     flag(
         "--paper",
@@ -87,24 +86,25 @@ def load(options: argparse.Namespace, embedded: bool) -> ImageData:
     )
 
 
-def runs_of(options: argparse.Namespace) -> dict[str, tuple[Recipe, ImageData]]:
-    """Recipe and data of the run, and of its contrast where the flags ask for it."""
+def tasks_of(options: argparse.Namespace) -> dict[str, Task]:
+    """The task of the run, and of its contrast where the flags ask for it."""
     embedded = options.data == "embedded" or not (options.data or options.mnist_dir)
     if options.paper and embedded:
         raise ValueError("`paper` needs all of MNIST: give `mnist_dir`, or tfds as `data`")
-    augment = embedded if options.augment is None else options.augment
-    extents = tuple(PIXELS * f(options.train_size) for f in (min, max)) if augment else None
-    epochs = options.epochs or (20 if options.paper else 10)
-    recipe, data = recipe_of(options, augment=extents, epochs=epochs), load(options, embedded)
+    changes = {"epochs": 20} if options.paper and options.epochs is None else {}
+    if embedded if options.augment is None else options.augment:
+        changes["augment"] = tuple(PIXELS * f(options.train_size) for f in (min, max))
+    recipe, data = recipe_of(options, Recipe, **changes), load(options, embedded)
+    task = Classification(recipe, data)
     if not (options.single_channel or options.with_single_channel):
-        return {"": (recipe, data)}
+        return {"": task}
     if len(data.train_sizes) > 1:
         raise ValueError("The single-channel network needs one training size, its sigma_0")
-    single = dataclasses.replace(recipe, scales=data.train_sizes, train_scales=None), data
+    single = dataclasses.replace(recipe, scales=data.train_sizes, train_scales=None)
     if options.single_channel:
-        return {"": single}
-    return {"single channel": single, "": (recipe, data)}
+        return {"": Classification(single, data)}
+    return {"single channel": Classification(single, data), "": task}
 
 
 if __name__ == "__main__":
-    sys.exit(run_command(parser(), runs_of))
+    sys.exit(run_command(parser(), tasks_of))

@@ -14,14 +14,14 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from gdn_keras.datasets import ImageData, load_dataset
-from gdn_keras.training import Recipe
+from gdn_keras.datasets import load_dataset
+from gdn_keras.training import Classification, Recipe, Task
 from gdn_keras.training.command_line import recipe_of, recipe_parser, run_command
 
 
 def parser() -> argparse.ArgumentParser:
     """The flags of every training, and those of this data set."""
-    flags = recipe_parser(__doc__, "runs/mnist", epochs=20, network=False)
+    flags = recipe_parser(__doc__, "runs/mnist", Recipe, network="mnist", epochs=20)
     flag = flags.add_argument_group("data").add_argument
     flag("--sigma", type=float, default=0.9, help="sigma_0 of the scale channel (default: 0.9)")
     flag("--mnist-dir", metavar="FOLDER", help="folder of the MNIST files (default: the package's)")
@@ -30,20 +30,16 @@ def parser() -> argparse.ArgumentParser:
     return flags
 
 
-def runs_of(options: argparse.Namespace) -> dict[str, tuple[Recipe, ImageData]]:
-    """Recipe and data of the run."""
+def tasks_of(options: argparse.Namespace) -> dict[str, Task]:
+    """The task of the run."""
     data = load_dataset(
         "mnist", options.mnist_dir, count=options.digits, test_count=options.test_digits
     )
-    augment = options.mnist_dir is None if options.augment is None else options.augment
-    recipe = recipe_of(
-        options,
-        network="mnist",
-        scales=(options.sigma,),
-        augment=(28.0, 28.0) if augment else None,
-    )
-    return {"": (recipe, data)}
+    changes = {} if options.scales else {"scales": (options.sigma,)}
+    if options.mnist_dir is None if options.augment is None else options.augment:
+        changes["augment"] = (28.0, 28.0)
+    return {"": Classification(recipe_of(options, Recipe, **changes), data)}
 
 
 if __name__ == "__main__":
-    sys.exit(run_command(parser(), runs_of))
+    sys.exit(run_command(parser(), tasks_of))

@@ -28,7 +28,8 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from gdn_keras.datasets import TEST_SIZES, load_dataset
-from gdn_keras.training.command_line import exit_code, scales_between
+from gdn_keras.training.classification_task import channels_between
+from gdn_keras.training.command_line import exit_code
 
 FILES = {
     "report.md": "one page with everything on it",
@@ -114,7 +115,7 @@ def prepare(options: argparse.Namespace) -> Any:
         epochs=options.epochs,
         batch_size=options.batch_size,
         seed=options.seed,
-        **{name: scales_between(value, name) for name, value in scales.items() if value},
+        **{name: channels_between(name, value) for name, value in scales.items() if value},
     )
     digits = {
         "source": options.data,

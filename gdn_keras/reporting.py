@@ -9,7 +9,7 @@ class Reporter:
 
     Example, a run that says nothing:
 
-    >>> run_training(job._replace(reporter=Reporter(io.StringIO())))  # doctest: +SKIP
+    >>> run(task, "runs/quiet", reporter=Reporter(io.StringIO()))  # doctest: +SKIP
 
     Args:
         stream: Where to write; standard output, as it is at the time, if `None`.

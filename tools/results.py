@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gdn_keras.analysis import plots
-from gdn_keras.detection.job import AVERAGE_PRECISION
-from gdn_keras.training.report import curve
-from gdn_keras.training.run_folder import RESULTS, read_results
+from gdn_keras.training.classification_task import RESULTS, curve
+from gdn_keras.training.detection_task import AVERAGE_PRECISION
+from gdn_keras.training.run_folder import read_results
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "docs" / "results"
@@ -49,7 +49,7 @@ _EXTENSIONS = {
 def keep(run: Path, name: str) -> Path:
     """Copies what a run found out, of a classifier or of a detector."""
     found = run / AVERAGE_PRECISION
-    results = json.loads(found.read_text()) if found.exists() else read_results(run)
+    results = json.loads(found.read_text()) if found.exists() else read_results(run, RESULTS)
     KEPT.mkdir(exist_ok=True)
     path = KEPT / f"{name}.json"
     path.write_text(json.dumps(results) + "\n")

@@ -11,8 +11,9 @@ from pathlib import Path
 import keras
 
 from gdn_keras.detection import export_detector
-from gdn_keras.detection.job import AVERAGE_PRECISION
-from gdn_keras.training.run_folder import MODEL, RESULTS, read_results
+from gdn_keras.training.classification_task import RESULTS
+from gdn_keras.training.detection_task import AVERAGE_PRECISION
+from gdn_keras.training.run_folder import MODEL, read_results
 
 _LIMITS = {
     "mnist_large_scale": "digits off the centre by more than a pixel or two of the original "
@@ -27,7 +28,7 @@ SHIPPED = Path(__file__).parents[1] / "saved_models"
 
 def ship(run: Path, name: str, command: str) -> Path:
     """Copies model.keras, saved_model and accuracy.json, and writes README.md, the card."""
-    results = read_results(run)
+    results = read_results(run, RESULTS)
     folder = SHIPPED / name
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(run / MODEL, folder / MODEL)

@@ -19,7 +19,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from gdn_keras.datasets.scenes import BACKGROUNDS
 from gdn_keras.detection import Detector
 from gdn_keras.detection.evaluation import evaluate_detector
-from gdn_keras.detection.settings import DetectorSettings
+from gdn_keras.training.detection_task import DetectorRecipe
 from gdn_keras.training.run_folder import load_network, write_text
 
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     flag("--background", choices=BACKGROUNDS, default="empty", help="(default: empty)")
     options = parser.parse_args(arguments)
     try:
-        settings = DetectorSettings(
+        recipe = DetectorRecipe(
             mnist_dir=options.mnist_dir,
             test_scenes=options.scenes,
             background=options.background,
@@ -46,9 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise ValueError(f"`model` must be a detector. Received: {options.model}")
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    (everything, *sizes), slope = evaluate_detector(
-        detector, settings.test_set(), settings.test_sizes
-    )
+    (everything, *sizes), slope = evaluate_detector(detector, recipe.test_set(), recipe.test_sizes)
     results = {
         "model": options.model.name,
         "scenes": options.scenes,

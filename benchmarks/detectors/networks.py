@@ -5,30 +5,29 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from gdn_keras.detection.settings import DetectorSettings
-from gdn_keras.detection.training import CLASSES
 from gdn_keras.layers import ScaleBatchNormalization
 from gdn_keras.scale_space import PointGrid
+from gdn_keras.training.detection_task import CLASSES, DetectorRecipe
 
 STRIDE = 4  # pixels of a level from point to point
 _POOLED = (0, 2)  # layers followed by 2×2 pooling
 _FIRST_LOGIT = -3.0
 
 
-def plain_network(settings: DetectorSettings, scales: tuple[float, ...]) -> keras.Model:
+def plain_network(recipe: DetectorRecipe, scales: tuple[float, ...]) -> keras.Model:
     """(a) The image as it is; size by regression of width and height at the maxima."""
     del scales
-    return _network(settings, (1.0,), CLASSES + 4)
+    return _network(recipe, (1.0,), CLASSES + 4)
 
 
-def pyramid_network(settings: DetectorSettings, scales: tuple[float, ...]) -> keras.Model:
+def pyramid_network(recipe: DetectorRecipe, scales: tuple[float, ...]) -> keras.Model:
     """(b) The same network at each level of an image pyramid; size by scale, as ours."""
-    return _network(settings, scales, CLASSES + 4 * settings.boxes)
+    return _network(recipe, scales, CLASSES + 4 * recipe.boxes)
 
 
-def _network(settings: DetectorSettings, scales: tuple[float, ...], features: int) -> keras.Model:
+def _network(recipe: DetectorRecipe, scales: tuple[float, ...], features: int) -> keras.Model:
     images = keras.Input((None, None, 1))
-    points = PyramidPoints(settings.widths, CLASSES, features, scales, name="points")(images)
+    points = PyramidPoints(recipe.widths, CLASSES, features, scales, name="points")(images)
     return keras.Model(images, points)
 
 

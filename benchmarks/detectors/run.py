@@ -27,9 +27,8 @@ import numpy as np
 
 from detectors.networks import plain_network, pyramid_network
 from gdn_keras.detection import Detector
-from gdn_keras.detection.job import run_detection
-from gdn_keras.detection.settings import DetectorSettings
-from gdn_keras.detection.training import points_network
+from gdn_keras.training import run
+from gdn_keras.training.detection_task import Detection, DetectorRecipe, points_network
 from gdn_keras.training.run_folder import MODEL, load_network, write_text
 
 CONTESTANTS = {"ours": points_network, "plain": plain_network, "pyramid": pyramid_network}
@@ -79,12 +78,12 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/detectors"))
     parser.add_argument("--mnist-dir", help="all of MNIST, instead of the package's digits")
     parser.add_argument("--background", default="empty", help="empty or clutter (empty)")
-    parser.add_argument("--epochs", type=int, default=DetectorSettings.epochs)
-    parser.add_argument("--steps", type=int, default=DetectorSettings.steps)
+    parser.add_argument("--epochs", type=int, default=DetectorRecipe.epochs)
+    parser.add_argument("--steps", type=int, default=DetectorRecipe.steps)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
     options = parser.parse_args()
-    settings = DetectorSettings(
+    recipe = DetectorRecipe(
         background=options.background,
         mnist_dir=options.mnist_dir,
         epochs=options.epochs,
@@ -94,7 +93,7 @@ def main() -> int:
     results, times = {}, {}
     for name in options.only:
         print(f"{name}:", flush=True)
-        results[name] = run_detection(settings, options.output / name, CONTESTANTS[name])
+        results[name] = run(Detection(recipe, CONTESTANTS[name]), options.output / name)
         detector = load_network(options.output / name / MODEL)
         times[name] = [milliseconds(detector, shape) for shape in SHAPES]
     report = table(results, times)

@@ -149,7 +149,8 @@ def _annotation(image: int, box: np.ndarray, label: int) -> dict[str, Any]:
 
 
 def _count(reference: Any, area: Sequence[float]) -> int:
-    return sum(area[0] <= row["area"] <= area[1] for row in reference.dataset["annotations"])
+    rows = reference.dataset["annotations"]
+    return len([row for row in rows if area[0] <= row["area"] <= area[1]])
 
 
 def _entry(size: float | None, objects: int, precision: np.ndarray) -> AveragePrecision:

@@ -34,7 +34,7 @@ def scale_channels_of(model: keras.Model) -> ScaleChannels:
 def _require_graph(model: keras.Model) -> ScaleChannels:
     """The `ScaleChannels` layer of a model, if it is known what the layer is connected to."""
     layer = scale_channels_of(model)
-    if not hasattr(layer, "readout"):
+    if not hasattr(layer, "output"):
         raise ValueError(
             "`model` must be a functional or a built sequential model, so that its graph is known. "
             f"Received: model={model.name!r}, which has no inputs yet"

@@ -1,15 +1,20 @@
-"""One run: recipe, data, folder, resume and report."""
+"""One run engine: a model, data, an evaluation and a report; resume, progress and export.
 
+Detectors are trained by `gdn_keras.training.detection_task`.
+"""
+
+from gdn_keras.training.classification_task import Classification, Recipe
+from gdn_keras.training.engine import Run, run
 from gdn_keras.training.fitting import TrainingStopped
-from gdn_keras.training.job import TrainingJob, prepare_training, run_training
-from gdn_keras.training.recipe import Recipe
-from gdn_keras.training.report import write_report
+from gdn_keras.training.recipe import TrainingRecipe
+from gdn_keras.training.task import Task
 
 __all__ = [
+    "Classification",
     "Recipe",
-    "TrainingJob",
+    "Run",
+    "Task",
+    "TrainingRecipe",
     "TrainingStopped",
-    "prepare_training",
-    "run_training",
-    "write_report",
+    "run",
 ]

@@ -1,4 +1,4 @@
-"""What watches over a training: checkpoints that survive a kill, one progress line, a stop."""
+"""Checkpoints that survive a kill, the history, and one progress line."""
 
 import csv
 import io
@@ -19,30 +19,24 @@ from gdn_keras.training.run_folder import (
     write_text,
 )
 
-_CHECK_EVERY = 20  # steps; looking at the loss makes a GPU wait
-
-
-class NonFiniteLoss(RuntimeError):
-    """The loss became infinite or not a number."""
-
 
 class Checkpoints(keras.callbacks.Callback):
     """Keeps the last and the best epoch, and the history, so that a killed run can go on.
 
     `keras.callbacks.BackupAndRestore` writes into the file that it would restore from, and the
-    epoch into a second one: a kill at that moment loses both. Here each epoch replaces last.keras,
-    weights, optimiser and the number of epochs together, in one step. The best epoch is kept in the
-    same way, and stands in for a last.keras that was damaged.
+    epoch into a second one: a kill at that moment loses both. Here each epoch replaces last.keras
+    (weights, optimizer and number of epochs) in one step. The best epoch is kept in the same way,
+    and stands in for a damaged last.keras.
 
     Args:
         folder: The folder of the run.
-        steps: Steps in an epoch.
         reporter: Told of a damaged checkpoint.
+        score: The logged value whose highest epoch is kept in best.keras, if any.
     """
 
-    def __init__(self, folder: Path, steps: int, reporter: Reporter | None = None):
+    def __init__(self, folder: Path, reporter: Reporter | None = None, score: str | None = None):
         super().__init__()
-        self.folder, self.steps = folder, steps
+        self.folder, self.score = folder, score
         self.reporter = reporter or Reporter()
         self.rows: list[dict[str, float]] = []
         self.kept: dict[str, float] | None = None  # the row of last.keras
@@ -68,8 +62,6 @@ class Checkpoints(keras.callbacks.Callback):
             model.optimizer.build(model.trainable_variables)
         model.load_weights(file)
         epochs = read_epochs(file)
-        if epochs is None:  # written before checkpoints told it
-            epochs = int(model.optimizer.iterations.numpy()) // self.steps
         self.rows = read_history(self.folder, epochs)
         self.kept = self.rows[-1] if self.rows else None
         return epochs
@@ -77,43 +69,39 @@ class Checkpoints(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
         row = {"epoch": epoch + 1, **{name: float(value) for name, value in (logs or {}).items()}}
         row["learning_rate"] = float(self.model.optimizer.learning_rate)
-        earlier = [r["val_accuracy"] for r in self.rows]
-        self.rows.append(row)
+        earlier, score = self.rows, self.score
+        self.rows = [*earlier, row]
         write_history(self.folder, self.rows)
-        if row["val_accuracy"] > max(earlier, default=-1):
+        if score and row[score] > max((r[score] for r in earlier), default=-math.inf):
             save_model(self.model, self.folder / BEST, epoch + 1)
         save_model(self.model, self.folder / LAST, epoch + 1)
         self.kept = row
 
-
-class StopWhenNotFinite(keras.callbacks.Callback):
-    """Ends the training with `NonFiniteLoss` before a checkpoint could keep broken weights."""
-
-    def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
-        if batch % _CHECK_EVERY == 0:
-            self._check(float(logs["loss"]))
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
-        self._check(float(logs["loss"]))
-
-    def _check(self, loss: float) -> None:
-        if not math.isfinite(loss):
-            raise NonFiniteLoss(f"the loss became {loss}")
+    def what_is_kept(self) -> str:
+        """What a run that ends now leaves behind, in a sentence."""
+        if not self.kept:
+            return "No epoch was complete, so nothing was kept."
+        score = f" (validation {self.kept[self.score]:.2%})" if self.score else ""
+        return f"{self.folder / LAST} holds the network after epoch {self.kept['epoch']}{score}."
 
 
 class ProgressLine(keras.callbacks.Callback):
-    """One line for the whole training, with the time that is left; a line an epoch in a log file.
+    """One line for the whole training, with the time left; in a log file, one line an epoch.
 
     Args:
         epochs: Epochs in all.
         steps: Steps in an epoch.
         reporter: What shows it.
+        score: The logged value to show after each epoch, if any.
     """
 
-    def __init__(self, epochs: int, steps: int, reporter: Reporter | None = None):
+    def __init__(
+        self, epochs: int, steps: int, reporter: Reporter | None = None, score: str | None = None
+    ):
         super().__init__()
-        self.epochs, self.steps = epochs, steps
+        self.epochs, self.steps, self.score = epochs, steps, score
         self.reporter = reporter or Reporter()
+        self.loss = 0.0
         self._began: float | None = None
         self._shown = -math.inf
         self._done = self._done_before = 0
@@ -123,27 +111,26 @@ class ProgressLine(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
         self._done += 1
+        self.loss = float(logs["loss"])
         now = time.monotonic()
         if self._began is None:
-            # The first step holds the tracing of the network, which will not come again.
+            # The first step includes the tracing of the network, which happens once.
             self._began, self._done_before = now, self._done
         if now - self._shown > 0.5:
             self._shown = now
-            self.reporter.update(self._line(float(logs["loss"])))
+            self.reporter.update(self._line())
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
-        line = self._line(float(logs["loss"]))
-        if "val_accuracy" in logs:
-            line += f"  validation {logs['val_accuracy']:.2%}"
-        self.reporter.line(line)
+        self.loss = float(logs["loss"])
+        score = f"  validation {logs[self.score]:.2%}" if self.score in logs else ""
+        self.reporter.line(self._line() + score)
 
-    def _line(self, loss: float) -> str:
+    def _line(self) -> str:
         share = self._done / (self.steps * self.epochs)
-        filled = int(20 * share)
         epoch = -(-self._done // self.steps)
         return (
-            f"epoch {epoch:>{len(str(self.epochs))}}/{self.epochs} [{'=' * filled:<20}] "
-            f"{share:4.0%}  {self._left()}  loss {loss:.4f}"
+            f"epoch {epoch:>{len(str(self.epochs))}}/{self.epochs} [{'=' * int(20 * share):<20}] "
+            f"{share:4.0%}  {self._left()}  loss {self.loss:.4f}"
         )
 
     def _left(self) -> str:
@@ -151,8 +138,7 @@ class ProgressLine(keras.callbacks.Callback):
         if not steps or self._began is None:
             return "ETA --:--"
         pace = (time.monotonic() - self._began) / steps
-        seconds = pace * (self.steps * self.epochs - self._done)
-        return f"ETA {clock(seconds)}"
+        return f"ETA {clock(pace * (self.steps * self.epochs - self._done))}"
 
 
 def clock(seconds: float) -> str:
@@ -175,8 +161,8 @@ def read_history(folder: Path, epochs: int | None = None) -> list[dict[str, floa
     """history.csv as it was written.
 
     Args:
-        epochs: How many epochs there are, where it is known. A kill leaves one row too many, since
-            the history is written before the checkpoint.
+        epochs: The number of epochs, if known. A kill leaves one row too many, since the history
+            is written before the checkpoint.
 
     Raises:
         OSError: If it is damaged.

@@ -13,12 +13,13 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import keras
 import numpy as np
 
-from gdn_keras.training.recipe import Recipe
+from gdn_keras.training.recipe import TrainingRecipe
 
 
 def join(
@@ -97,16 +98,16 @@ def is_first() -> bool:
     return process_index() == 0
 
 
-def prepare_together(prepare: Callable[[], Sequence]) -> list:
-    """The jobs that `prepare` makes, if it does so in all processes, with equal settings.
+def prepare_together(prepare: Callable[[], Sequence[Any]]) -> list[Any]:
+    """The runs that `prepare` makes, if it does so in all processes, with equal settings.
 
     A process that went on alone would wait for the others forever.
     """
     try:
-        jobs, failure = list(prepare()), None
+        runs, failure = list(prepare()), None
     except Exception as error:
-        jobs, failure = [], error
-    settings = zlib.crc32(repr([job.settings for job in jobs]).encode())
+        runs, failure = [], error
+    settings = zlib.crc32(repr([run.settings for run in runs]).encode())
     failed, fingerprints = _from_all([failure is not None, settings]).T
     if failure:
         raise failure
@@ -118,7 +119,7 @@ def prepare_together(prepare: Callable[[], Sequence]) -> list:
             "All processes of a run must be given the same settings. "
             f"Received: others in process {differing.argmax()}"
         )
-    return jobs
+    return runs
 
 
 def agreed(values: Any) -> Any:
@@ -131,7 +132,7 @@ def agreed(values: Any) -> Any:
 
 
 def copy_state(source: keras.Model, target: keras.Model) -> None:
-    """Weights and optimiser of `source` in the first process, to `target` in all of them."""
+    """Weights and optimizer of `source` in the first process, to `target` in all of them."""
     values = agreed([np.asarray(v) for v in _variables(source)])
     _assign(target, values)
 
@@ -160,7 +161,7 @@ class OnCopy(keras.callbacks.Callback):
                 callback.on_epoch_end(epoch, logs)
 
 
-def training_strategy(recipe: Recipe) -> Any:
+def training_strategy(recipe: TrainingRecipe) -> Any:
     """All devices where the recipe asks for it, else the default one.
 
     Returns:
@@ -174,11 +175,11 @@ def training_strategy(recipe: Recipe) -> Any:
         devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
         return tf.distribute.MirroredStrategy([device.name for device in devices])
     if not recipe.distribute:
-        return _OneDevice()
+        return SimpleNamespace(scope=contextlib.nullcontext)
     return keras.distribution.DataParallel(auto_shard_dataset=False)
 
 
-def device_count(recipe: Recipe) -> int:
+def device_count(recipe: TrainingRecipe) -> int:
     """How many devices a batch is shared out over.
 
     Raises:
@@ -218,15 +219,9 @@ def shared_out(batches: Any, devices: int) -> Any:
         count = tf.shape(batch[0])[0]
         size = -(-count // devices) * devices // processes
         index = tf.range(process * size, (process + 1) * size) % count
-        return tuple(tf.gather(part, index) for part in batch)
+        return tf.nest.map_structure(lambda part: tf.gather(part, index), batch)
 
     return batches.map(share)
-
-
-class _OneDevice:
-    """The default device, as a strategy."""
-
-    scope = contextlib.nullcontext
 
 
 def _from_all(values: Sequence[int]) -> np.ndarray:

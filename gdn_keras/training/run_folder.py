@@ -24,22 +24,19 @@ MODEL = "model.keras"
 SAVED_MODEL = "saved_model"
 HISTORY = "history.csv"
 LOGS = "logs"
-ACCURACY = "accuracy.csv"
-RESULTS = "accuracy.json"
 PICTURES = "pictures"
 REPORT = "report.md"
 _EPOCHS = "epochs.json"  # in a checkpoint, beside what Keras writes there
 
-
-# Bytes that any .keras file may unpack to, and that it may in units of its own size. Keras does not
-# compress weights.
+# Bytes that a .keras file may unpack to, in all and in units of its size: Keras does not compress
+# weights.
 _MODEST_BYTES = 100_000_000
 _MODEST_RATIO = 10
-# Values in an image of a network, which its grids are made for.
+# Values in an image of a network, since its grids are made for it.
 _MODEST_IMAGE = 200_000_000
 
 # What reading a damaged .keras file may raise: RuntimeError if its flags say that it is encrypted,
-# NotImplementedError if they name a compression that there is not.
+# NotImplementedError if they name an unknown compression.
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 
@@ -48,10 +45,10 @@ def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
 
     Args:
         settings: All that the result depends on, as JSON would give it back.
-        folder: It is made if need be.
+        folder: Created if it is missing.
 
     Raises:
-        ValueError: If the folder holds a run with other settings, or files of nobody knows what.
+        ValueError: If the folder holds a run with other settings, or files that no run wrote.
         OSError: If it cannot be written to, or is not a folder.
     """
     folder = Path(folder).expanduser()
@@ -73,8 +70,7 @@ def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
             return folder
         except FileExistsError:  # another process was faster
             known = read_settings(folder) or {}
-    # A folder of an earlier version says nothing of what there was not: it was as if switched off,
-    # and nobody summed it up.
+    # Settings missing from older folders count as disabled; missing checksums are ignored.
     names = [
         name
         for name in {**known, **settings}
@@ -94,7 +90,7 @@ def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
 
 @contextlib.contextmanager
 def taking_up(folder: Path) -> Iterator[None]:
-    """Keeps other processes from working on the run in a folder; a kill lets it go.
+    """Locks the run in a folder against other processes; a kill releases it.
 
     Raises:
         OSError: If another process is at work on it.
@@ -118,13 +114,13 @@ def taking_up(folder: Path) -> Iterator[None]:
 
 
 def _require_no_run(folder: Path) -> None:
-    """Files of the names that a run would write to are somebody's, if nothing says whose."""
-    names = (LAST, BEST, MODEL, SAVED_MODEL, HISTORY, ACCURACY, RESULTS, REPORT)
+    """Refuses to overwrite the files of a run whose settings are missing."""
+    names = (LAST, BEST, MODEL, SAVED_MODEL, HISTORY, REPORT)
     found = [name for name in names if (folder / name).exists()]
     if found:
         raise ValueError(
-            f"{folder} holds {', '.join(found)} but no {SETTINGS} that would tell what run they "
-            "belong to. Give another `folder`."
+            f"{folder} holds {', '.join(found)} but no {SETTINGS}, so their run is unknown. Give "
+            "another `folder`."
         )
 
 
@@ -139,9 +135,9 @@ def read_settings(folder: Path) -> dict | None:
         raise ValueError(f"{file} is damaged ({error}). Give another folder.") from error
 
 
-def read_results(folder: str | os.PathLike) -> dict:
-    """The results of a finished run, as in its accuracy.json."""
-    file = Path(folder).expanduser() / RESULTS
+def read_results(folder: str | os.PathLike, name: str) -> dict[str, Any]:
+    """The results of a finished run, from its file of this name."""
+    file = Path(folder).expanduser() / name
     try:
         return json.loads(file.read_text())
     except OSError as error:
@@ -170,7 +166,7 @@ def save_model(model: keras.Model, file: Path, epochs: int | None = None) -> Non
 
 
 def load_network(file: Path) -> keras.Model:
-    """The network of a .keras file; code that somebody put there is not run.
+    """The network of a .keras file, without running code from it.
 
     Raises:
         OSError: If it cannot be loaded, with one sentence.
@@ -194,12 +190,12 @@ def check_modest(file: Path) -> None:
         held = sum(entry.file_size for entry in archive.infolist())
         if held > max(_MODEST_BYTES, _MODEST_RATIO * file.stat().st_size):
             raise ValueError(f"it would unpack to {held} bytes")
-        # Optimizers have values from the start, which is more than is asked here.
+        # Optimizers allocate their values at once.
         config = json.loads(archive.read("config.json"), object_hook=_without_optimizer)
     largest = max(map(math.prod, _image_shapes(config)), default=0)
     if largest > _MODEST_IMAGE:
         raise ValueError(f"it asks for images of {largest} values")
-    # Keras's state is the thread's own: variables that get no values there are forgotten with it.
+    # Keras's state belongs to the thread, so variables without values go away with it.
     with ThreadPoolExecutor(1) as thread:
         asked = thread.submit(_weight_bytes, config).result()
     if asked > held:
@@ -228,10 +224,10 @@ def _weight_bytes(config: dict[str, Any]) -> int:
         return sum(math.prod(v.shape) * np.dtype(v.dtype).itemsize for v in model.variables)
 
 
-def read_epochs(file: Path) -> int | None:
-    """The number of epochs done at a checkpoint, or `None` if it does not say."""
+def read_epochs(file: Path) -> int:
+    """The number of epochs done at a checkpoint."""
     with zipfile.ZipFile(file) as archive:
-        return json.loads(archive.read(_EPOCHS)) if _EPOCHS in archive.namelist() else None
+        return json.loads(archive.read(_EPOCHS))
 
 
 def is_whole(file: Path) -> bool:

@@ -13,13 +13,13 @@ import numpy as np
 from gdn_keras import scale_space
 from gdn_keras.analysis import accuracy_by_size
 from gdn_keras.checks import check_choice, check_integer, check_positive
-from gdn_keras.datasets import ImageData, steps_per_epoch
+from gdn_keras.datasets import ImageData
 from gdn_keras.layers.scale_pooling import POOLINGS
 from gdn_keras.models import Classifier, gaussian_derivative_network, retarget
 from gdn_keras.reporting import Reporter
-from gdn_keras.training import Recipe
-from gdn_keras.training.data import describe_data, image_shape, images_at, sizes_of
-from gdn_keras.training.fitting import compile_network, fit_options
+from gdn_keras.training import Classification, Recipe
+from gdn_keras.training.fingerprint import describe_data, image_shape, images_at, sizes_of
+from gdn_keras.training.fitting import compile_model, fit_arguments
 
 try:
     import keras_tuner
@@ -172,8 +172,8 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
         )
         model = Classifier(network, self.data.class_names, self.data.preprocessor)
         rates = {"learning_rate": rate, "final_learning_rate": rate / 200}
-        steps = steps_per_epoch(len(self.data.train.labels), self.recipe.batch_size)
-        compile_network(model, dataclasses.replace(self.recipe, **rates), steps * epochs)
+        recipe = dataclasses.replace(self.recipe, **rates)
+        compile_model(model, Classification(recipe, self.data), epochs)
         return model
 
     def fit(
@@ -190,7 +190,7 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
             row = self.row(self.candidate(hp)).items()
             self.reporter.line("Network: " + ", ".join(f"{name} {value}" for name, value in row))
         model.fit(
-            **fit_options(self.recipe, self.data, initial_epoch),
+            **fit_arguments(Classification(self.recipe, self.data), initial_epoch),
             epochs=self.recipe.epochs if epochs is None else epochs,
             callbacks=[keras.callbacks.TerminateOnNaN(raise_error=True), *callbacks],
             verbose=verbose,

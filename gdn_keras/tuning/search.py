@@ -15,9 +15,8 @@ from gdn_keras.checks import check_choice, check_integer
 from gdn_keras.export import export_saved_model
 from gdn_keras.models import retarget
 from gdn_keras.presets import PRESETS
-from gdn_keras.training import TrainingStopped
-from gdn_keras.training.data import images_at, sizes_of
-from gdn_keras.training.job import export_options
+from gdn_keras.training import Classification, TrainingStopped
+from gdn_keras.training.fingerprint import images_at, sizes_of
 from gdn_keras.training.run_folder import open_run
 from gdn_keras.tuning.hypermodel import OBJECTIVE, Candidate, GaussianDerivativeHyperModel
 from gdn_keras.tuning.trials import Row, trial_rows, write_csv, write_report
@@ -124,7 +123,8 @@ def _finish(tuner: keras_tuner.Tuner) -> list[Row]:
     with replacing(folder / "model.keras") as temporary:
         model.save(temporary)
     data = hypermodel.data
-    export_saved_model(model, folder / "saved_model", **export_options(hypermodel.recipe, data))
+    options = Classification(hypermodel.recipe, data).export_options()
+    export_saved_model(model, folder / "saved_model", **options)
     tested = accuracy_by_size(model, lambda size: images_at(data, size), sizes_of(data))
     if rejected:
         write_csv(folder / "rejected.csv", rejected)

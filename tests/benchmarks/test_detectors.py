@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from gdn_keras.detection import Detector
-from gdn_keras.detection.settings import DetectorSettings
+from gdn_keras.training.detection_task import DetectorRecipe
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="the peers are TensorFlow's"
 )
 
 ROOT = Path(__file__).parents[2]
-SETTINGS = dataclasses.replace(DetectorSettings(), widths=(4, 6, 8))
+SETTINGS = dataclasses.replace(DetectorRecipe(), widths=(4, 6, 8))
 
 
 @pytest.mark.parametrize(("name", "features", "levels"), [("plain", 14, 1), ("pyramid", 14, 3)])
@@ -84,8 +84,8 @@ def test_a_detector_is_evaluated_on_any_number_of_scenes(tmp_path, capsys, monke
     from detectors import evaluate
 
     small = {"test_shape": (120, 160), "test_sizes": (1.0, 2.0), "test_count": (4, 6)}
-    settings = functools.partial(DetectorSettings, **small)
-    monkeypatch.setattr(evaluate, "DetectorSettings", settings)
+    settings = functools.partial(DetectorRecipe, **small)
+    monkeypatch.setattr(evaluate, "DetectorRecipe", settings)
     model = ROOT / "saved_models" / "digit_detector" / "model.keras"
     evaluate.main([str(model), "--scenes", "3", "--output", str(tmp_path / "results.json")])
     results = json.loads((tmp_path / "results.json").read_text())

@@ -15,7 +15,8 @@ def test_channels_in_training(scenario, low, high):
 def test_as_many_images_are_shown_in_every_scenario():
     for scenario, epochs in ((1, 6), (2, 6), (3, 6), (4, 2)):
         flags = ["--scenario", str(scenario), "--digits", "1"]
-        recipe, data = stir_mnist.runs_of(stir_mnist.parser().parse_args(flags))[""]
+        task = stir_mnist.tasks_of(stir_mnist.parser().parse_args(flags))[""]
+        recipe, data = task.recipe, task.data
         assert recipe.epochs == epochs and recipe.readout == "anywhere"
         assert recipe.augment is None and len(data.train.labels) == 10 * len(data.train_sizes)
 
@@ -24,7 +25,8 @@ def test_training_in_other_frames():
     """Digits lie anywhere, so none may be cut off by a smaller frame about the centre."""
     for extra, frame in (([], 48), (["--train-frame", "40"], 40)):
         flags = ["--scenario", "1", "--digits", "1", "--augment", *extra]
-        recipe, data = stir_mnist.runs_of(stir_mnist.parser().parse_args(flags))[""]
+        task = stir_mnist.tasks_of(stir_mnist.parser().parse_args(flags))[""]
+        recipe, data = task.recipe, task.data
         assert recipe.augment == (17, frame) and data.train.images.shape[1:] == (frame, frame, 1)
 
 

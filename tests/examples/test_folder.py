@@ -15,7 +15,7 @@ FOLDER = load_example("train_folder")
 
 
 def train(arguments):
-    return run_command(FOLDER.parser(), FOLDER.runs_of, list(map(str, arguments)))
+    return run_command(FOLDER.parser(), FOLDER.tasks_of, list(map(str, arguments)))
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +57,10 @@ def test_the_network_takes_pixels_and_knows_its_classes(trained, pictures):
     model = keras.saving.load_model(trained / "model.keras", compile=False)
     assert model.class_names == ("disc", "the ring")
     height, width = model.input_shape[1:3]
-    pixels = np.zeros((1, height, width, 3), "uint8")
-    image = np.asarray(Image.open(pictures / "disc" / "0.png").resize((height, width)))
-    pixels[0] = image
-    scaled = np.float32(image[None] / 127.5 - 1)
-    np.testing.assert_allclose(
-        model.predict(pixels, verbose=0), model.predict(scaled, verbose=0), atol=1e-4
-    )
+    image = Image.open(pictures / "disc" / "0.png").resize((height, width))
+    pixels = np.asarray(image)[None]
+    expected = model.network.predict(np.float32(pixels / 127.5 - 1), verbose=0)
+    np.testing.assert_allclose(model.predict(pixels, verbose=0), expected, atol=1e-4)
 
 
 def test_predictions_have_class_names(trained, pictures):
@@ -94,21 +91,23 @@ def test_mistakes_give_one_line(arguments, message, pictures, tmp_path, capsys):
 
 def test_options_of_the_data_set(pictures):
     options = FOLDER.parser().parse_args([str(pictures), "--option", "color=False"])
-    recipe, data = FOLDER.runs_of(options)[""]
+    task = FOLDER.tasks_of(options)[""]
+    recipe, data = task.recipe, task.data
     assert data.train.images.shape[-1] == 1
     assert recipe.augment and set(recipe.training_scales) <= set(recipe.scales)
 
 
 def test_given_training_scales_are_kept(pictures):
     options = FOLDER.parser().parse_args([str(pictures), "--train-scales", "1", "2", "3"])
-    recipe, _ = FOLDER.runs_of(options)[""]
+    recipe = FOLDER.tasks_of(options)[""].recipe
     assert recipe.training_scales == pytest.approx((1, 2**0.5, 2))
     assert len(recipe.scales) > 3  # those for the test sizes
 
 
 def test_scales_are_those_of_resized_pictures(pictures):
     options = FOLDER.parser().parse_args([str(pictures), "--option", "resize=128"])
-    recipe, data = FOLDER.runs_of(options)[""]
+    task = FOLDER.tasks_of(options)[""]
+    recipe, data = task.recipe, task.data
     assert data.train.images.shape[1:3] == (128, 128)
     assert recipe.training_scales == suggest_scales(128)
     assert recipe.augment == (128, 128)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from gdn_keras.training.command_line import run_command
-from gdn_keras.training.data import describe_data
+from gdn_keras.training.fingerprint import describe_data
 from gdn_keras.training.run_folder import open_run
 from tests.examples.conftest import EXAMPLES, load_example
 
@@ -18,12 +18,13 @@ LARGE_SCALE, MNIST = load_example("train_large_scale"), load_example("train_mnis
 
 
 def large_scale(arguments: str) -> int:
-    return run_command(LARGE_SCALE.parser(), LARGE_SCALE.runs_of, arguments.split())
+    return run_command(LARGE_SCALE.parser(), LARGE_SCALE.tasks_of, arguments.split())
 
 
 def run_of(arguments: str, example=LARGE_SCALE):
     """Recipe and data of the last run."""
-    return example.runs_of(example.parser().parse_args(arguments.split()))[""]
+    task = example.tasks_of(example.parser().parse_args(arguments.split()))[""]
+    return task.recipe, task.data
 
 
 def test_large_scale_with_its_contrast(tmp_path, capsys):

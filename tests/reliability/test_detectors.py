@@ -17,11 +17,14 @@ from gdn_keras.datasets import digit_scenes, scene_set
 from gdn_keras.detection import Detector, average_precision, decoding
 from gdn_keras.detection.detector import BOX_FORMATS
 from gdn_keras.detection.evaluation import TEST_SIZES, SizePrecision, match_objects
-from gdn_keras.detection.job import _as_json
-from gdn_keras.detection.report import _table, summary
-from gdn_keras.detection.settings import DetectorSettings
 from gdn_keras.detection.target_checks import to_corners
 from gdn_keras.scale_space import PointGrid
+from gdn_keras.training.detection_task import (
+    DetectorRecipe,
+    as_json,
+    precision_table,
+    summarize,
+)
 from tests.detection.networks import tiny_network
 
 ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
@@ -78,7 +81,7 @@ def test_digits_between_channels_are_found_as_others_are(sizes):
 
 
 def test_detectors_are_tested_between_their_channels():
-    assert DetectorSettings().test_sizes == TEST_SIZES
+    assert DetectorRecipe().test_sizes == TEST_SIZES
     np.testing.assert_allclose(TEST_SIZES, [2 ** (k / 4) for k in range(-4, 13)])
 
 
@@ -346,13 +349,13 @@ def test_predictions_for_other_images_are_refused(change):
 def test_reports_leave_out_precision_without_objects():
     rows = [SizePrecision(1.0, 2, 0.9, 0.8, 0.7, 0.01, 0.01)]
     rows.append(SizePrecision(2.0, 0, math.nan, math.nan, math.nan, None, None))
-    rows = [_as_json(row) for row in rows]
+    rows = [as_json(row) for row in rows]
     json.dumps(rows, allow_nan=False)
     results = {"sizes": rows, "all": {**rows[0], "size": None}, "slope": None}
     results["settings"] = {"train_sizes": [1.0]}
-    assert "| 2 | 0 |  |  |  |  |  |" in _table(results)
-    assert "0.900" in summary(results) and "nan" not in summary(results)
-    assert "no object" in summary({**results, "sizes": rows[1:]})
+    assert "| 2 | 0 |  |  |  |  |  |" in precision_table(results)
+    assert "0.900" in summarize(results) and "nan" not in summarize(results)
+    assert "no object" in summarize({**results, "sizes": rows[1:]})
 
 
 # Images.

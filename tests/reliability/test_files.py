@@ -23,7 +23,7 @@ from gdn_keras.datasets.boxes import BoxedImage, read_boxed_images
 from gdn_keras.detection import Detector, export_detector
 from gdn_keras.layers import ArctanContrast
 from gdn_keras.serving import load_predictor, read_picture, read_scene
-from gdn_keras.training.data import describe_data
+from gdn_keras.training.fingerprint import describe_data
 from gdn_keras.training.run_folder import SETTINGS, load_network, open_run, taking_up
 from tests.detection.networks import tiny_network
 from tests.examples.conftest import load_example
@@ -43,7 +43,7 @@ def test_a_run_notices_every_changed_image(part):
     images, labels = data.test(1.0) if part == "test" else getattr(data, name)
     for index in (1, len(images) - 2):
         other = np.array(images)
-        other[index, 5, 5] += 0.5
+        other[index, 5, 5] += 1
         changed = LabelledImages(other, labels)
         value = (lambda size, changed=changed: changed) if part == "test" else changed
         described = describe_data(dataclasses.replace(data, **{name: value}))
@@ -52,7 +52,7 @@ def test_a_run_notices_every_changed_image(part):
 
 
 def test_images_on_disk_have_the_fingerprint_of_those_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("gdn_keras.training.data._CHUNK_BYTES", 5000)  # several chunks
+    monkeypatch.setattr("gdn_keras.training.fingerprint._CHUNK_BYTES", 5000)  # several chunks
     data = tiny_data()
     images, labels = data.train
     np.save(tmp_path / "images.npy", images)
@@ -98,7 +98,7 @@ def test_folders_tell_what_they_skip(tmp_path):
     main = load_example("train_folder")
     options = main.parser().parse_args([str(tmp_path)])
     with pytest.warns(UserWarning, match=r"skipped 3 files .* 1 folders"):
-        main.runs_of(options)
+        main.tasks_of(options)
 
 
 @pytest.mark.parametrize(
@@ -440,20 +440,13 @@ def test_a_run_is_taken_up_by_one_process_until_it_is_killed(tmp_path):
 
 
 def test_training_and_detection_hold_their_folders(tmp_path, monkeypatch):
-    from gdn_keras.detection import job as detection
-    from gdn_keras.detection.settings import DetectorSettings
-    from gdn_keras.training import Recipe, job, prepare_training, run_training
+    from gdn_keras.training import Classification, Recipe, Run
+    from gdn_keras.training.detection_task import Detection, DetectorRecipe
 
-    prepared = prepare_training(
-        Recipe(epochs=1, widths=(4,), scales=(1.0,)), tiny_data(), tmp_path / "a"
-    )
-    settings = DetectorSettings(epochs=1)
-    open_run(settings.as_dict(), tmp_path / "b")
-    for name in ("a", "b"):
-        with taking_up(tmp_path / name), pytest.raises(OSError, match="nother process"):
-            if name == "a":
-                run_training(prepared)
-            else:
-                detection.run_detection(settings, tmp_path / "b")
-    with taking_up(prepared.folder), pytest.raises(OSError, match="nother process"):
-        job.train(prepared)
+    recipe = Recipe(epochs=1, widths=(4,), scales=(1.0,))
+    tasks = Classification(recipe, tiny_data()), Detection(DetectorRecipe(epochs=1))
+    for name, task in zip("ab", tasks, strict=True):
+        run = Run(task, tmp_path / name)
+        for work in (run.train, run.complete):
+            with taking_up(run.folder), pytest.raises(OSError, match="nother process"):
+                work()

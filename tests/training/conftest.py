@@ -1,7 +1,7 @@
 import pytest
 
 from gdn_keras.datasets import load_dataset
-from gdn_keras.training import Recipe, prepare_training, run_training
+from gdn_keras.training import Classification, Recipe, run
 
 # Small enough for seconds, large enough to learn something.
 TINY = Recipe(
@@ -43,4 +43,4 @@ def data(cache):
 def finished(tmp_path_factory, tiny, data):
     """The folder of a whole run, and its results."""
     folder = tmp_path_factory.mktemp("finished")
-    return folder, run_training(prepare_training(tiny, data, folder))
+    return folder, run(Classification(tiny, data), folder)

@@ -3,7 +3,7 @@ import io
 import pytest
 
 from gdn_keras.reporting import Reporter
-from gdn_keras.training.callbacks import ProgressLine, read_history, write_history
+from gdn_keras.training.callbacks import ProgressLine, clock, read_history, write_history
 
 
 class Terminal(io.StringIO):
@@ -14,7 +14,7 @@ class Terminal(io.StringIO):
 def train(stream, monkeypatch, epochs=2, steps=3, first=0):
     clock = iter(range(1000))
     monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
-    progress = ProgressLine(epochs, steps, Reporter(stream))
+    progress = ProgressLine(epochs, steps, Reporter(stream), "val_accuracy")
     for epoch in range(first, epochs):
         progress.on_epoch_begin(epoch)
         for step in range(steps):
@@ -45,11 +45,8 @@ def test_a_run_that_goes_on_counts_from_there(monkeypatch):
     ]
 
 
-def test_time_left_of_hours(monkeypatch):
-    progress = ProgressLine(100, 100, Reporter(io.StringIO()))
-    progress._began, progress._done, progress._done_before = 1.0, 11, 1
-    monkeypatch.setattr("time.monotonic", lambda: 11.0)
-    assert progress._left() == "ETA 2:46:29"
+def test_clock():
+    assert [clock(s) for s in (9.4, 600, 9989)] == ["00:09", "10:00", "2:46:29"]
 
 
 def test_history_comes_back(tmp_path):

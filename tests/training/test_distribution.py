@@ -23,11 +23,10 @@ from gdn_keras.datasets import (
     steps_per_epoch,
     training_pipeline,
 )
-from gdn_keras.training import distribution
+from gdn_keras.training import Classification, Recipe, distribution
 from gdn_keras.training.callbacks import read_history
 from gdn_keras.training.command_line import recipe_parser, run_command
-from gdn_keras.training.fitting import build_network
-from gdn_keras.training.recipe import Recipe
+from gdn_keras.training.fitting import build
 
 ROOT = Path(__file__).parents[2]
 RECIPE = Recipe(widths=(4,), scales=(1.0, 2.0), batch_size=8, learning_rate=0.1)
@@ -67,7 +66,7 @@ def updated_weights(recipe):
     images = (contrast * rng.normal(size=(IMAGES, 20, 20, 1))).astype("float32")
     labels = rng.integers(0, 10, IMAGES)
     with distribution.training_strategy(recipe).scope():
-        model = build_network(recipe, blank_data(images, labels))
+        model = build(Classification(recipe, blank_data(images, labels)))
         model.set_weights([rng.uniform(0.5, 1.0, w.shape) for w in model.get_weights()])
         model.compile(
             keras.optimizers.SGD(recipe.learning_rate),
@@ -187,7 +186,7 @@ def test_mistakes(monkeypatch):
 
 @pytest.mark.parametrize("values", ["127.0.0.1:1234", "127.0.0.1:1234 2 first", "1 2 3 4"])
 def test_a_cluster_takes_nothing_or_three_values(values, capsys):
-    parser = recipe_parser("Trains.", "nowhere", epochs=1)
+    parser = recipe_parser("Trains.", "nowhere", Recipe)
     assert run_command(parser, lambda options: {}, ["--cluster", *values.split()]) == 2
     assert f"or nothing. Received: {values}" in capsys.readouterr().err
 

@@ -5,7 +5,7 @@ import keras
 import pytest
 
 from gdn_keras.datasets import LabelledImages
-from gdn_keras.training.data import describe_data
+from gdn_keras.training.fingerprint import describe_data
 from gdn_keras.training.run_folder import (
     load_network,
     open_run,
@@ -65,7 +65,7 @@ def test_a_read_only_folder(tmp_path, tiny):
 
 def test_damaged_settings_and_missing_results(tmp_path, tiny):
     with pytest.raises(ValueError, match="no finished run"):
-        read_results(tmp_path)
+        read_results(tmp_path, "accuracy.json")
     (tmp_path / "settings.json").write_text("{")
     with pytest.raises(ValueError, match="damaged"):
         open_run(tiny.as_dict(), tmp_path)

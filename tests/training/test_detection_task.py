@@ -9,17 +9,20 @@ import numpy as np
 import pytest
 
 from gdn_keras.detection import Detector
-from gdn_keras.detection.job import AVERAGE_PRECISION, FILES, run_detection, summary
-from gdn_keras.detection.settings import DetectorSettings
-from gdn_keras.detection.training import CLASSES, train_detector
-from gdn_keras.training.fitting import TrainingStopped
+from gdn_keras.training import Run, TrainingStopped, run
+from gdn_keras.training.detection_task import (
+    AVERAGE_PRECISION,
+    CLASSES,
+    Detection,
+    DetectorRecipe,
+)
 from tests.detection.networks import tiny_network
 
 pytest.importorskip("pycocotools")
 
-SETTINGS = DetectorSettings(
-    scales=(1.0, 2.0, 4.0),
-    train_scales=(1.0, 2.0),
+RECIPE = DetectorRecipe(
+    scales=(0.5, 1.0, 2.0, 4.0),
+    train_scales=(0.5, 1.0, 2.0),
     train_frame=48,
     train_count=(1, 2),
     batch_size=2,
@@ -32,29 +35,37 @@ SETTINGS = DetectorSettings(
 )
 
 
-def build(settings, scales):
-    return tiny_network(CLASSES, scales=scales)
+def task(recipe=RECIPE):
+    return Detection(recipe, lambda _, scales: tiny_network(CLASSES, scales=scales))
 
 
 def test_a_run_leaves_everything_in_its_folder(tmp_path, capsys):
-    results = run_detection(SETTINGS, tmp_path / "run", build)
+    results = run(task(), tmp_path / "run")
     assert [row["size"] for row in results["sizes"]] == [1, 2]
-    assert "at every size from 1" in summary(results)
-    for name in FILES:
-        assert (tmp_path / "run" / name).exists(), name
+    assert "at every size from 1" in task().summary(results)
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {
+        "settings.json",
+        "last.keras",
+        "model.keras",
+        "saved_model",
+        "history.csv",
+        "logs",
+        "average_precision.json",
+        "pictures",
+        "report.md",
+    }
+    pictures = {path.name for path in (tmp_path / "run" / "pictures").iterdir()}
+    assert pictures == {"average_precision.png", "detections.png"}
     assert json.loads((tmp_path / "run" / AVERAGE_PRECISION).read_text()) == results
     detector = keras.saving.load_model(tmp_path / "run" / "model.keras")
     assert isinstance(detector, Detector)
-    assert len(detector.network.layers[-1].scales) == 3
-    assert run_detection(SETTINGS, tmp_path / "run", build) == results
+    assert len(detector.network.layers[-1].scales) == 4
+    assert run(task(), tmp_path / "run") == results
     assert "epoch 2/2" in capsys.readouterr().out
 
 
 def test_a_stopped_training_ends_as_one_that_was_not(tmp_path, monkeypatch):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    whole = train_detector(SETTINGS, tmp_path / "a", build)
-
+    Run(task(), tmp_path / "a").train()
     fit = Detector.fit
 
     def interrupted(self, *args, epochs, **kwargs):
@@ -63,34 +74,32 @@ def test_a_stopped_training_ends_as_one_that_was_not(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(Detector, "fit", interrupted)
-        with pytest.raises(TrainingStopped, match=r"after epoch 1\. The same command") as stop:
-            train_detector(SETTINGS, tmp_path / "b", build)
+        with pytest.raises(TrainingStopped, match="after epoch 1") as stop:
+            Run(task(), tmp_path / "b").train()
     assert stop.value.interrupted
-    resumed = train_detector(SETTINGS, tmp_path / "b", build)
-    for one, two in zip(whole.get_weights(), resumed.get_weights(), strict=True):
+    Run(task(), tmp_path / "b").train()
+    models = [keras.saving.load_model(tmp_path / name / "model.keras") for name in "ab"]
+    for one, two in zip(*(model.get_weights() for model in models), strict=True):
         np.testing.assert_allclose(one, two, atol=1e-6)
 
 
 def test_other_settings_need_another_folder(tmp_path):
-    run_detection(SETTINGS, tmp_path, build)
+    Run(task(), tmp_path)
     with pytest.raises(ValueError, match="steps is 3 there and 4 now"):
-        run_detection(dataclasses.replace(SETTINGS, steps=4), tmp_path, build)
+        Run(task(dataclasses.replace(RECIPE, steps=4)), tmp_path)
 
 
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        ("pycocotools.coco", r"needs pycocotools: pip install gdn_keras\[detection\]"),
-        ("PIL", r"need Pillow: pip install gdn_keras\[plots\]"),
+        ("pycocotools.coco", r"gdn_keras\[detection\]"),
+        ("PIL", r"gdn_keras\[plots\]"),
     ],
 )
-def test_what_is_not_installed_is_missed_before_the_training(
-    tmp_path, monkeypatch, module, message
-):
+def test_what_is_not_installed_is_missed_before_the_training(monkeypatch, module, message):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=message):
-        run_detection(SETTINGS, tmp_path / "run", build)
-    assert not (tmp_path / "run").exists()
+        task()
 
 
 @pytest.mark.parametrize(
@@ -108,10 +117,10 @@ def test_what_is_not_installed_is_missed_before_the_training(
 )
 def test_wrong_settings_are_named(changes, message):
     with pytest.raises(ValueError, match=message):
-        dataclasses.replace(SETTINGS, **changes)
+        dataclasses.replace(RECIPE, **changes)
 
 
 @pytest.mark.parametrize("name", ["scales", "train_scales", "train_sizes", "test_sizes"])
 def test_numbers_in_place_of_lists_are_refused(name):
-    with pytest.raises(ValueError, match=f"`{name}` must be a sequence of numbers. Received: "):
-        DetectorSettings(**{name: 1.0})
+    with pytest.raises(ValueError, match=name):
+        DetectorRecipe(**{name: 1.0})

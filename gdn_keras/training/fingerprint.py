@@ -1,4 +1,4 @@
-"""What a run has to know of its images."""
+"""What a run knows its images by: counts, shapes and checksums."""
 
 import math
 import zlib

@@ -1,5 +1,4 @@
 import csv
-import dataclasses
 import json
 import shutil
 import sys
@@ -10,8 +9,7 @@ import pytest
 
 from gdn_keras.analysis import accuracy_by_size
 from gdn_keras.models import scale_channels_of
-from gdn_keras.training import TrainingStopped, prepare_training, run_training, write_report
-from gdn_keras.training.report import summarize_run
+from gdn_keras.training import Classification, Run, TrainingStopped, run
 from tests.training.conftest import tiny_data
 
 
@@ -87,29 +85,30 @@ def test_a_finished_run_is_drawn_again_but_not_trained(finished, tiny, data, mon
     folder, results = finished
     before = (folder / "model.keras").stat().st_mtime_ns
     (folder / "pictures" / "confusion.png").unlink()
-    monkeypatch.setattr("gdn_keras.training.job.train_network", None)
-    job = prepare_training(tiny, data, folder)
-    assert job.finished and run_training(job) == results
+    monkeypatch.setattr(keras.Model, "fit", None)
+    again = Run(Classification(tiny, data), folder)
+    assert again.finished and again.complete() == results
     assert (folder / "pictures" / "confusion.png").exists()
     assert (folder / "model.keras").stat().st_mtime_ns == before
 
 
 def test_other_runs_are_drawn_beside(finished, tiny, data, tmp_path):
     folder, _ = finished
-    write_report(folder, {"the other": folder})
+    run(Classification(tiny, data), folder, {"the other": folder})
     text = (folder / "report.md").read_text()
     assert "| size | 2 scale channels, % | the other, % |" in text
     with pytest.raises(ValueError, match="no finished run"):
-        prepare_training(tiny, data, tmp_path / "new", {"the other": tmp_path})
+        Run(Classification(tiny, data), tmp_path / "new", {"the other": tmp_path})
     assert not (tmp_path / "new").exists()
 
 
-def test_without_matplotlib_the_report_says_so(finished, monkeypatch, capsys):
+def test_without_matplotlib_the_report_says_so_once(finished, tiny, data, monkeypatch, capsys):
     folder, _ = finished
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    text = write_report(folder).read_text()
-    assert "![" not in text and "pip install gdn_keras[plots]" in text
-    assert "Pictures were left out" in capsys.readouterr().out
+    run(Classification(tiny, data), folder)
+    text = (folder / "report.md").read_text()
+    assert "![" not in text and text.count("pip install gdn_keras[plots]") == 1
+    assert capsys.readouterr().out.count("left out") == 1
 
 
 def test_ctrl_c_after_the_training(finished, tiny, data, monkeypatch, tmp_path):
@@ -117,25 +116,28 @@ def test_ctrl_c_after_the_training(finished, tiny, data, monkeypatch, tmp_path):
     shutil.copytree(finished[0], folder)
     (folder / "accuracy.json").unlink()
 
-    def interrupted(*args, **kwargs):
+    def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gdn_keras.training.job.evaluate_by_size", interrupted)
-    with pytest.raises(TrainingStopped, match="goes on with what comes after") as stop:
-        run_training(prepare_training(tiny, data, folder))
+    monkeypatch.setattr(Classification, "evaluate", interrupted)
+    with pytest.raises(TrainingStopped, match="after the training") as stop:
+        run(Classification(tiny, data), folder)
     assert stop.value.interrupted
 
 
-def test_nothing_is_left_behind_by_a_mistake(tiny, tmp_path):
-    tiny = dataclasses.replace(tiny, network="mnist", scales=(1.0, 400.0))
-    with pytest.raises(ValueError, match="no finished run"):
-        prepare_training(tiny, tiny_data(), tmp_path / "run", {"the other": tmp_path})
+def test_nothing_is_left_behind_by_a_network_that_cannot_be_built(tiny, data, tmp_path):
+    class Broken(Classification):
+        def network(self):
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        Run(Broken(tiny, data), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_other_data_in_the_same_folder_are_refused(finished, tiny):
     with pytest.raises(ValueError, match="training_images is 200 there and 100 now"):
-        prepare_training(tiny, tiny_data(count=100), finished[0])
+        Run(Classification(tiny, tiny_data(count=100)), finished[0])
 
 
 def test_a_trained_network_takes_raw_pixels_and_knows_its_classes(finished):
@@ -149,15 +151,17 @@ def test_a_trained_network_takes_raw_pixels_and_knows_its_classes(finished):
     assert model.class_names == tuple("0123456789")
 
 
-def test_the_summary_leaves_extreme_sizes_to_the_table():
+def test_the_summary_leaves_extreme_sizes_to_the_table(tiny, data):
+    summary = Classification(tiny, data).summary
+
     def results(accuracies):
         rows = [{"size": size, "accuracy": accuracy} for size, accuracy in accuracies.items()]
         return {"sizes": rows, "settings": {"train_sizes": [2.0]}}
 
     sizes = [2 ** (k / 4) for k in range(-4, 13)]
     accuracies = dict.fromkeys(sizes, 0.99) | {0.5: 0.1, 8.0: 0.2}
-    text = summarize_run(results(accuracies))
+    text = summary(results(accuracies))
     assert "Trained on size 2 only (99.00 % at size 2)" in text
     assert "at least 99.00 % at every test size from 0.707 to 4" in text
-    assert "at least 10.00 % at every" in summarize_run(results({0.5: 0.1, 1.0: 0.9}))
-    assert summarize_run(results({1.0: 0.9})) == "90.00 % of the test images recognised."
+    assert "at least 10.00 % at every" in summary(results({0.5: 0.1, 1.0: 0.9}))
+    assert summary(results({1.0: 0.9})) == "90.00 % of the test images recognised."

@@ -1,0 +1,196 @@
+"""The run engine: train, evaluate, export and report any task, in one folder."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from gdn_keras.reporting import Reporter
+from gdn_keras.training.distribution import agreed, device_count
+from gdn_keras.training.fitting import TrainingStopped, build, train
+from gdn_keras.training.report_page import settings_table, write_page
+from gdn_keras.training.run_folder import (
+    HISTORY,
+    LOGS,
+    MODEL,
+    PICTURES,
+    REPORT,
+    SAVED_MODEL,
+    is_whole,
+    load_network,
+    open_run,
+    read_results,
+    save_model,
+    taking_up,
+    write_text,
+)
+from gdn_keras.training.task import Task
+
+_FILES = {
+    REPORT: "one page with everything on it",
+    PICTURES: "its pictures",
+    MODEL: "the trained network",
+    SAVED_MODEL: "the same for TensorFlow alone, without this package",
+    HISTORY: "the history of the training",
+    LOGS: "the same for TensorBoard",
+}
+_EXPORT = """
+import importlib, json, sys
+import keras, numpy as np
+module, function, model, folder, options, arrays = json.loads(sys.argv[1])
+export = getattr(importlib.import_module(module), function)
+export(keras.saving.load_model(model, compile=False), folder, **options, **np.load(arrays))
+"""
+
+
+class Run:
+    """A task in a folder, with everything checked that a user could get wrong.
+
+    Args:
+        task: What to train, test and report.
+        folder: Where everything goes. A folder with a run of equal settings is taken up where that
+            run was stopped.
+        compare: Folders of other finished runs, by name; their results are shown beside these.
+        reporter: What the run speaks through; to standard output by default.
+
+    Raises:
+        ValueError, OSError, ImportError: With one sentence for the user.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        folder: str | os.PathLike,
+        compare: Mapping[str, str | os.PathLike] | None = None,
+        reporter: Reporter | None = None,
+    ):
+        self.task, self.reporter = task, reporter or Reporter()
+        self.compare = {name: Path(path).expanduser() for name, path in (compare or {}).items()}
+        for path in self.compare.values():
+            read_results(path, task.results_file)
+        device_count(task.recipe)
+        folder = Path(folder).expanduser()
+        # A network that cannot be built must not leave a folder behind.
+        self._model = None if is_whole(folder / MODEL) else build(task)
+        self.settings = task.settings()
+        self.folder = open_run(self.settings, folder)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run was finished before."""
+        return (self.folder / REPORT).exists()
+
+    def files(self) -> dict[Path, str]:
+        """The files that the run has left, and what they hold."""
+        files = {**_FILES, **dict(self.task.files)}
+        paths = {self.folder / name: text for name, text in files.items()}
+        return {path: text for path, text in paths.items() if path.exists()}
+
+    def train(self) -> None:
+        """The training alone, which several processes do together."""
+        with taking_up(self.folder):
+            if not agreed(is_whole(self.folder / MODEL)):
+                self._train()
+
+    def complete(self) -> dict[str, Any]:
+        """Does what is left to do, and returns the results, as in the task's results file.
+
+        Raises:
+            OSError: If another process is at work on it.
+            TrainingStopped: By Ctrl-C, a full disk or a non-finite loss; the message says how to
+                go on.
+        """
+        with taking_up(self.folder):
+            file = self.folder / MODEL
+            model = load_network(file) if is_whole(file) else self._train()
+            try:
+                return self._after_training(model)
+            except (KeyboardInterrupt, OSError) as error:
+                interrupted = isinstance(error, KeyboardInterrupt)
+                raise TrainingStopped(
+                    f"Stopped{'' if interrupted else f': {error}'}. The trained network is in "
+                    f"{file}; the same command goes on with what comes after the training.",
+                    interrupted,
+                ) from error
+
+    def _train(self) -> keras.Model:
+        model = build(self.task) if self._model is None else self._model
+        train(model, self.task, self.folder, self.reporter)
+        finished = self.task.finish(model)
+        save_model(finished, self.folder / MODEL)
+        return finished
+
+    def _after_training(self, model: keras.Model) -> dict[str, Any]:
+        task, name = self.task, self.task.results_file
+        try:
+            results = read_results(self.folder, name)
+        except ValueError:
+            results = self._evaluate(model)
+        if not task.is_exported(model, self.folder / SAVED_MODEL):
+            task.export(model, self.folder / SAVED_MODEL)
+        others = {key: read_results(path, name) for key, path in self.compare.items()}
+        head = f"# {task.title}\n\n{task.summary(results)}"
+        sections = task.sections(results, model, others)
+        write_page(
+            self.folder, [head, *sections, settings_table(results["settings"])], self.reporter
+        )
+        return results
+
+    def _evaluate(self, model: keras.Model) -> dict[str, Any]:
+        results = {"settings": self.settings, **self.task.evaluate(model, self.reporter)}
+        for name, text in self.task.tables(results).items():
+            write_text(self.folder / name, text)
+        content = json.dumps(results, indent=1, allow_nan=False) + "\n"
+        # Last, since its presence says that the results are complete.
+        write_text(self.folder / self.task.results_file, content)
+        return json.loads(content)
+
+
+def run(
+    task: Task,
+    folder: str | os.PathLike,
+    compare: Mapping[str, str | os.PathLike] | None = None,
+    reporter: Reporter | None = None,
+) -> dict[str, Any]:
+    """Trains, tests, exports and reports a task, and returns its results.
+
+    Example:
+
+    >>> data = gdn_keras.datasets.load_dataset("mnist_large_scale", count=1000)  # doctest: +SKIP
+    >>> results = run(Classification(Recipe(epochs=3), data), "runs/quick")  # doctest: +SKIP
+
+    Arguments and errors are those of `Run` and of its method `complete`.
+    """
+    return Run(task, folder, compare, reporter).complete()
+
+
+def export_by_tensorflow(
+    export: Callable[..., None], model: keras.Model, folder: Path, options: dict[str, Any]
+) -> None:
+    """Calls `export(model, folder, **options)`, in a process of its own on other backends.
+
+    There, the model is read from model.keras beside `folder`.
+    """
+    if keras.backend.backend() == "tensorflow":
+        export(model, folder, **options)
+        return
+    arrays = {name: value for name, value in options.items() if isinstance(value, np.ndarray)}
+    plain = {name: value for name, value in options.items() if name not in arrays}
+    # The GPUs' memory belongs to this process.
+    environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": ""}
+    with tempfile.TemporaryDirectory() as temporary:
+        file = Path(temporary, "arrays.npz")
+        np.savez(file, **arrays)
+        names = [export.__module__, export.__name__]
+        paths = [str(folder.with_name(MODEL)), str(folder), plain, str(file)]
+        command = [sys.executable, "-c", _EXPORT, json.dumps([*names, *paths])]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise OSError(f"the export by TensorFlow failed: {done.stderr.strip()[-500:]}")
