@@ -13,10 +13,10 @@ from gdn_keras.detection.average_precision import import_pycocotools
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import import_drawing
 from gdn_keras.detection.evaluation import SizePrecision, evaluate_detector
-from gdn_keras.detection.export import export_detector
 from gdn_keras.detection.report import summary, write_detection_report
 from gdn_keras.detection.settings import DetectorSettings
 from gdn_keras.detection.training import NetworkBuilder, points_network, train_detector
+from gdn_keras.export import export_saved_model
 from gdn_keras.training.fitting import TrainingStopped
 from gdn_keras.training.run_folder import (
     MODEL,
@@ -78,7 +78,7 @@ def _run(settings: DetectorSettings, folder: Path, build: NetworkBuilder) -> dic
         scenes = settings.test_set()
         results = _read(folder / AVERAGE_PRECISION) or _evaluate(detector, settings, scenes, folder)
         if not (folder / SAVED_MODEL).exists() and keras.backend.backend() == "tensorflow":
-            export_detector(detector, folder / SAVED_MODEL)
+            export_saved_model(detector, folder / SAVED_MODEL)
         write_detection_report(folder, results, detector, scenes)
     except (KeyboardInterrupt, OSError) as error:
         interrupted = isinstance(error, KeyboardInterrupt)
