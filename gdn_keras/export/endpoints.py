@@ -15,16 +15,16 @@ Shape = Sequence[int | None]
 def detector_endpoints(detector: Any) -> Endpoints:
     """`detect`: uint8 images of any size to decoded boxes and the names of their classes."""
     names = [*detector.class_names, ""]
-    weights = _weights(detector)
+    spec = _images("uint8", [None, None, None, detector.network.input_shape[-1]])
+    frozen = _frozen(detector, detector.detect, spec)
 
     def detect(images: Any) -> dict[str, Any]:
-        with keras.StatelessScope(weights):
-            found = detector.detect(images)
+        found = frozen(images)
         # Padding has the label -1, and the last name.
         rows = tf.where(found["labels"] < 0, len(names) - 1, found["labels"])
         return {**found, "names": tf.gather(tf.constant(names), rows)}
 
-    return {"detect": _traced(detect, _images("uint8", detector.network.input_shape))}
+    return {"detect": _traced(detect, spec)}
 
 
 def classifier_endpoints(model: keras.Model, unit: float, probabilities: str) -> Endpoints:
@@ -38,7 +38,11 @@ def classifier_endpoints(model: keras.Model, unit: float, probabilities: str) ->
     shape = [None, *model.input_shape[1:]]
     scales = tf.constant(scale_channels_of(model).scales, "float32")
     names = getattr(model, "class_names", None)
-    network = _network(with_channels(model), shape)
+    both = with_channels(model)
+    frozen = _frozen(both, lambda images: both(images, training=False), _images("float32", shape))
+
+    def network(images: Any) -> list[Any]:
+        return frozen(tf.cast(_checked(images, shape), "float32"))
 
     def scores(logits: Any) -> dict[str, Any]:
         found = {"logits": logits, "probabilities": getattr(tf.nn, probabilities)(logits)}
@@ -71,20 +75,15 @@ def classifier_endpoints(model: keras.Model, unit: float, probabilities: str) ->
     return endpoints
 
 
-def _network(model: keras.Model, shape: Shape) -> Callable[[Any], list[Any]]:
-    """The model as one concrete function, so that all endpoints share its constants."""
-    weights = _weights(model)
+def _frozen(model: keras.Model, call: Callable[[Any], Any], spec: Any) -> Any:
+    """One concrete function with constants for weights, which all endpoints and traces share."""
+    weights = [(weight, keras.ops.convert_to_numpy(weight)) for weight in model.variables]
 
-    def call(images: Any) -> list[Any]:
+    def frozen(images: Any) -> Any:
         with keras.StatelessScope(weights):
-            return [tf.identity(output) for output in model(images, training=False)]
+            return tf.nest.map_structure(tf.identity, call(images))
 
-    frozen = tf.function(call, autograph=False).get_concrete_function(_images("float32", shape))
-    return lambda images: frozen(tf.cast(_checked(images, shape), "float32"))
-
-
-def _weights(model: keras.Model) -> list[tuple[Any, Any]]:
-    return [(weight, keras.ops.convert_to_numpy(weight)) for weight in model.variables]
+    return tf.function(frozen, autograph=False).get_concrete_function(spec)
 
 
 def _images(dtype: str, shape: Shape | None = None) -> Any:
