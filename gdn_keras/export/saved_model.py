@@ -79,7 +79,7 @@ def export_saved_model(
 
     check_choice("probabilities", probabilities, ("sigmoid", "softmax"))
     model, path = _in_float32(model), _check_folder(path)
-    if _is_detector(model):
+    if hasattr(model, "detect"):
         endpoints = detector_endpoints(model)
     else:
         unit = _unit_scale(model, training_size, reference_images)
@@ -113,7 +113,7 @@ def _check_equal(model: keras.Model, folder: Path) -> None:
     shape = [size or 32 for size in network_of(model).input_shape[1:]]
     low, high = (0, 255) if getattr(model, "takes_pixels", False) else (-0.76, 0.76)
     images = np.random.default_rng(0).uniform(low, high, (3, *shape)).astype("float32")
-    if _is_detector(model):
+    if hasattr(model, "detect"):
         # Only the best of each image: rounding may change the order of the others.
         run, key, count, images = served.detect, "confidence", 1, images.astype("uint8")
         expected = model.detect(images)[key] + 0 * keras.ops.sum(model(images))  # NaN finds nothing
@@ -132,13 +132,9 @@ def _check_equal(model: keras.Model, folder: Path) -> None:
             )
 
 
-def _is_detector(model: keras.Model) -> bool:
-    return hasattr(model, "detect")
-
-
 def _in_float32(model: keras.Model) -> keras.Model:
     """The model itself if it computes in float32, else a copy that does."""
-    if not _is_detector(model):
+    if not hasattr(model, "detect"):
         stack, logits = scale_channels_of(model).output.shape, model.output_shape
         if (len(stack), len(logits)) != (3, 2):
             raise ValueError(

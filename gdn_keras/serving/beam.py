@@ -17,13 +17,8 @@ try:
 except ImportError as error:
     raise ImportError("Many pictures need Apache Beam: pip install gdn_keras[beam]") from error
 
-ERRORS = "errors"
-SUFFIX = ".jsonl"
-PROCESSES = (
-    "--runner=FnApiRunner",
-    "--direct_num_workers=2",
-    "--direct_running_mode=multi_processing",
-)
+ERRORS, SUFFIX = "errors", ".jsonl"
+PROCESSES = "--runner=FnApiRunner --direct_num_workers=2 --direct_running_mode=multi_processing"
 
 
 class PictureHandler(ModelHandler[Picture, dict, Predictor]):
@@ -80,7 +75,9 @@ def predict_many(
         raise FileNotFoundError(f"no file matches {pattern}")
     predictor = load_predictor(model)
     read = beam.FlatMap(_read, predictor.channels, predictor.frame)
-    pipeline_options = beam.options.pipeline_options.PipelineOptions(list(options or PROCESSES))
+    pipeline_options = beam.options.pipeline_options.PipelineOptions(
+        list(options or PROCESSES.split())
+    )
     with beam.Pipeline(options=pipeline_options) as pipeline:
         pictures = (
             pipeline

@@ -18,9 +18,8 @@ from gdn_keras.serving.untrusted import CLASS_NAMES, DETECT, load_endpoint
 from gdn_keras.training.run_folder import DAMAGE, check_modest
 
 DETECTIONS, CLASSES = "detections", "classes"
-# Height and width for classifiers of images of any size, and how many classes are told.
-FRAME = (112, 112)
-BEST = 5
+FRAME = (112, 112)  # for classifiers of images of any size
+BEST = 5  # classes that are told
 MAX_BATCH = 16
 # Pictures among which those of one size are looked for, so that batches of a few sizes fill up.
 WAITING = 4 * MAX_BATCH
@@ -220,11 +219,9 @@ def _best_classes(found: Arrays) -> list[list[Record]]:
     """For each image its likeliest classes."""
     # By logits: several probabilities may be rounded to one.
     best = np.argsort(-found["logits"], axis=1, kind="stable")[:, :BEST]
+    labels = [one_line(name) for name in found["names"]]
     return [
-        [
-            {"label": one_line(found["names"][k]), "confidence": round(float(shares[k]), 4)}
-            for k in row
-        ]
+        [{"label": labels[k], "confidence": round(float(shares[k]), 4)} for k in row]
         for row, shares in zip(best, found["probabilities"], strict=True)
     ]
 

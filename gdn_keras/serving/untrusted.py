@@ -56,8 +56,11 @@ def load_endpoint(folder: Path) -> tuple[str, tuple[int | None, ...], Runner]:
         tensors[CLASS_NAMES] = meta.signature_def[CLASS_NAMES].outputs[CLASS_NAMES]
     outputs = {key: tensor.name for key, tensor in tensors.items()}
     needed = _needed_graph(meta.graph_def, outputs.values())
-    foreign = _operations_of(needed) - set(OPERATIONS.split())
-    if foreign:
+    functions = needed.library.function
+    bodies = [needed.node, *(function.node_def for function in functions)]
+    operations = {node.op for body in bodies for node in body}
+    operations -= {function.signature.name for function in functions}
+    if foreign := operations - set(OPERATIONS.split()):
         raise ValueError(
             f"it is refused, as it does more than arithmetic: {', '.join(sorted(foreign))}"
         )
@@ -94,11 +97,3 @@ def _needed_graph(graph: Any, outputs: Iterable[str]) -> Any:
             needed.library.function.append(function)
             waiting += function.node_def
     return needed
-
-
-def _operations_of(graph: Any) -> set[str]:
-    """The names of all operations of a graph, in its functions too."""
-    functions = graph.library.function
-    found = {node.op for node in graph.node}
-    found |= {node.op for function in functions for node in function.node_def}
-    return found - {function.signature.name for function in functions}
