@@ -54,7 +54,7 @@ def onnx_runner(path: Path, threads: int) -> Callable[[np.ndarray], np.ndarray]:
     session = onnxruntime.InferenceSession(
         os.fspath(path), options, providers=["CPUExecutionProvider"]
     )
-    return lambda images: session.run(["logits"], {"images": images})[0]
+    return lambda images: session.run(None, {"images": images})[0]
 
 
 def litert_runner(path: Path, threads: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -68,7 +68,7 @@ def litert_runner(path: Path, threads: int) -> Callable[[np.ndarray], np.ndarray
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # TensorFlow's own says that it will move to ai_edge_litert
         runner = Interpreter(os.fspath(path), num_threads=threads).get_signature_runner()
-    return lambda images: runner(images=images)["logits"]
+    return lambda images: runner(images=images)["output_0"]
 
 
 RUNNERS = {"saved_model": saved_model_runner, "onnx": onnx_runner, "litert": litert_runner}
@@ -101,17 +101,16 @@ def export(preset: str, folder: Path) -> dict[str, Path]:
     import keras
 
     from gdn_keras import from_preset
-    from gdn_keras.export import export_litert, export_onnx, export_saved_model
+    from gdn_keras.export import export_saved_model
 
     keras.utils.set_random_seed(0)
     model = from_preset(preset, load_weights=False)
     image = np.random.default_rng(0).uniform(-0.7, 0.7, (1, *model.input_shape[1:]))
     np.save(folder / "image.npy", image.astype("float32"))
-    return {
-        "saved_model": export_saved_model(model, folder / "saved_model"),
-        "onnx": export_onnx(model, folder / "network.onnx"),
-        "litert": export_litert(model, folder / "network.tflite"),
-    }
+    paths = {"onnx": folder / "network.onnx", "litert": folder / "network.tflite"}
+    for name, path in paths.items():
+        model.export(path, format=name, verbose=False)
+    return {"saved_model": export_saved_model(model, folder / "saved_model"), **paths}
 
 
 def in_own_process(**case: str | int) -> dict[str, float | list[float]]:

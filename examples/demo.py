@@ -27,6 +27,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from gradio import HTML, Blocks
+    from PIL.Image import Image
 
     from gdn_keras.detection import Detector
 
@@ -34,6 +35,8 @@ FRAME = (420, 560)
 EXAMPLE = {"sizes": (1, 1.5, 2.25, 3.5, 5.5), "shape": FRAME, "count": (8, 8)}
 DATA_URL = "data:image/png;base64,"
 MAX_BYTES = 50_000_000  # of a data URL, which is a third longer than its picture
+FAINT = 0.3  # heat that stays dark where nothing is found
+CELLS = 48  # of a heat map as it is drawn, along its longer side
 UNREADABLE = "This picture cannot be read, or has more than 50 megapixels or 37 megabytes."
 
 TITLE = """# Trained at one size, finds digits of any size
@@ -91,8 +94,7 @@ def parser() -> argparse.ArgumentParser:
 
 def answer(detector: "Detector", drawing: str | None, factor: float, confidence: float) -> Answer:
     """What is found in a drawing, a PNG in a data URL, at `factor` times its size."""
-    from gdn_keras import detection
-    from gdn_keras.serving import read_picture
+    from gdn_keras import datasets, detection
 
     if not drawing:
         return Answer(None, None, "", "Draw a digit.")
@@ -100,11 +102,12 @@ def answer(detector: "Detector", drawing: str | None, factor: float, confidence:
         return Answer(None, None, "", UNREADABLE)
     try:
         content = base64.b64decode(drawing.partition(",")[2])
-        pixels = read_picture(io.BytesIO(content), channels=1)
+        pixels = datasets.read_picture(io.BytesIO(content), channels=1)
     except (ValueError, OSError):
         return Answer(None, None, "", UNREADABLE)
-    pixels, inverted = detection.light_on_dark(pixels)
-    images = detection.place_in_frame(pixels, FRAME, factor)[None]
+    pixels, inverted = datasets.light_on_dark(pixels)
+    framed, _ = datasets.place_in_frame(pixels, FRAME)
+    images = datasets.rescale_photographs(framed[None], factor, FRAME, boundary="edge")
     features = detector(images, training=False)
     found = detector.changed(confidence_threshold=confidence).decode_predictions(features, images)
     found = {name: np.asarray(values)[0] for name, values in found.items()}
@@ -116,10 +119,39 @@ def answer(detector: "Detector", drawing: str | None, factor: float, confidence:
     maps = detection.heat_maps(features, grids, detector.num_classes)
     return Answer(
         detection.draw_boxes(images[0], labels, scale=2),
-        detection.draw_heat_maps([channel[0] for channel in maps], grids, shape),
+        draw_heat_maps([channel[0] for channel in maps], grids, shape),
         table(names, found, factor),
         remarks(len(names), inverted),
     )
+
+
+def draw_heat_maps(
+    maps: Sequence[np.ndarray], grids: Sequence[Any], shape: tuple[int, int]
+) -> "Image":
+    """The maps of one image side by side, small scales first, with the highest heat of each."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from PIL import Image
+
+    width = 11  # inches
+    figure = Figure(
+        figsize=(width, width / len(grids) * shape[0] / shape[1] + 0.9), layout="constrained"
+    )
+    canvas = FigureCanvasAgg(figure)
+    axes = figure.subplots(1, len(grids), squeeze=False)[0]
+    top = max(FAINT, *(float(heat.max()) for heat in maps))
+    for axis, heat, grid in zip(axes, maps, grids, strict=True):
+        # Maxima over blocks, so that narrow peaks still show in a small picture.
+        block = -(-max(heat.shape) // CELLS)
+        blocks = np.pad(heat, [(0, -count % block) for count in heat.shape])
+        rows, columns = (count // block for count in blocks.shape)
+        blocks = blocks.reshape(rows, block, columns, block).max(axis=(1, 3))
+        axis.imshow(blocks, cmap="inferno", vmin=0, vmax=top, interpolation="bilinear")
+        axis.set(xticks=[], yticks=[], title=f"{heat.max():.2f}", xlabel=f"{grid.scale:.2g}")
+    figure.supxlabel("scale channels, by the size that they respond to, and their highest scores")
+    figure.set_dpi(200)
+    canvas.draw()
+    return Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
 
 
 def table(names: Sequence[str], found: dict[str, np.ndarray], factor: float) -> str:

@@ -7,7 +7,7 @@
 
 The model is a .keras file or the folder of a SavedModel that examples/train_detector.py wrote. One
 from elsewhere will do too: nothing in it is run but a network. The files are in any format that
-Pillow reads, of any size, grey or colour, light on dark or dark on light. Boxes are in pixels of
+Pillow reads, of any size, grey or color, light on dark or dark on light. Boxes are in pixels of
 the file; size 1 is a digit of MNIST, 20 pixels high. Beside each file, NAME_boxes.png shows it with
 boxes; `--output FOLDER` puts it elsewhere. Where there is such a file, it is left alone and the new
 one is NAME_boxes_2.png; the last lines say where pictures are. With `--json`, one line a file
@@ -46,11 +46,27 @@ def parser() -> argparse.ArgumentParser:
     return flags
 
 
-def row(file: str, width: int, detection: dict) -> str:
-    """A line of the table."""
-    box = "  ".join(f"{value:6.1f}" for value in detection["box"])
-    label, confidence, size = (detection[name] for name in ("label", "confidence", "size"))
-    return f"{file:{width}}  {label:>5}  {confidence:10.1%}    {box}  {size:6.2f}"
+def rows(file: str, width: int, record: dict) -> list[str]:
+    """The lines of a file in the table."""
+    if "error" in record:
+        return [f"{file:{width}}  cannot be used: {record['error']}"]
+    lines = []
+    for found in record["detections"]:
+        box = "  ".join(f"{value:6.1f}" for value in found["box"])
+        what = f"{found['label']:>5}  {found['confidence']:10.1%}"
+        lines.append(f"{file:{width}}  {what}    {box}  {found['size']:6.2f}")
+    return lines or [f"{file:{width}}  nothing found"]
+
+
+def columns(detections: list[dict], kinds: dict[str, int]) -> dict[str, list]:
+    """What `draw_boxes` takes; `kinds` keeps a number, and so a color, for each label."""
+    labels = [found["label"] for found in detections]
+    return {
+        "boxes": [found["box"] for found in detections],
+        "confidence": [found["confidence"] for found in detections],
+        "labels": [kinds.setdefault(label, len(kinds)) for label in labels],
+        "names": labels,
+    }
 
 
 def save_new(picture: "Image", folder: Path, stem: str) -> Path:
@@ -73,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parses, detects and prints: 0, or 1 where a file could not be used, 2 for a mistake."""
     options = parser().parse_args(arguments)
     from gdn_keras.detection import draw_boxes
-    from gdn_keras.serving.loading import DETECTIONS, as_records, load_predictor, one_line
+    from gdn_keras.serving.predictor import DETECTIONS, failure, load_predictor, one_line
 
     try:
         detector = load_predictor(options.model)
@@ -89,25 +105,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.json:
         edges = "  ".join(f"{edge:>6}" for edge in ("x1", "y1", "x2", "y2"))
         print(f"{'file':{width}}  label  confidence    {edges}    size")
-    failed, saved = 0, []
+    failed, saved, kinds = 0, [], {}
     for name, path in zip(names, options.images, strict=True):
         try:
             picture = detector.read(path)
-            found = detector.predict(picture[None])
-            [detections] = as_records(found)
-            if not options.json:
-                drawn = draw_boxes(picture, {key: values[0] for key, values in found.items()})
+            [record] = detector.records([picture])
+            if not options.json and "error" not in record:
+                drawn = draw_boxes(picture.pixels, columns(record["detections"], kinds))
                 drawn = save_new(drawn, options.output or path.parent, path.stem)
                 saved.append(f"{name} with boxes: {one_line(drawn)}")
         except Exception as error:  # files of others: whatever it is, the rest goes on
-            failed += 1
-            record = {"file": name, "error": one_line(error)}
-            lines = [f"{name:{width}}  cannot be used: {record['error']}"]
-        else:
-            record = {"file": name, "detections": detections}
-            lines = [row(name, width, detection) for detection in detections]
-            lines = lines or [f"{name:{width}}  nothing found"]
-        print(*([json.dumps(record)] if options.json else lines), sep="\n", flush=True)
+            record = failure(path, error)
+        failed += "error" in record
+        lines = [json.dumps(record)] if options.json else rows(name, width, record)
+        print(*lines, sep="\n", flush=True)
     if saved:
         print("", *saved, sep="\n")
     return 1 if failed else 0

@@ -60,8 +60,7 @@ def tasks_of(options: argparse.Namespace) -> dict[str, Task]:
     data, changes = load(options), {}
     if options.data == "folder":
         frame = max(data.train.images.shape[1:3])
-        resize = data_options(options).get("resize")
-        heights = np.minimum(picture_heights(options.path, resize), frame)
+        heights = picture_heights(options.path, frame)
         if options.scales is None:
             if options.train_scales is None:
                 changes["train_scales"] = suggest_scales(heights)

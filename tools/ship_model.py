@@ -1,6 +1,7 @@
 """Puts the network of a finished run into saved_models, with a model card made of its results.
 
 python tools/ship_model.py runs/large_size2 large_size2 --command "python examples/…"
+python tools/ship_model.py --again  # exports all shipped models anew
 """
 
 import argparse
@@ -9,11 +10,13 @@ import shutil
 from pathlib import Path
 
 import keras
+import numpy as np
 
-from gdn_keras.detection import export_detector
+from gdn_keras.export import export_saved_model
+from gdn_keras.serving import load_predictor
 from gdn_keras.training.classification_task import RESULTS
 from gdn_keras.training.detection_task import AVERAGE_PRECISION
-from gdn_keras.training.run_folder import MODEL, read_results
+from gdn_keras.training.run_folder import MODEL, SAVED_MODEL, read_results
 
 _LIMITS = {
     "mnist_large_scale": "digits off the centre by more than a pixel or two of the original "
@@ -33,8 +36,8 @@ def ship(run: Path, name: str, command: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(run / MODEL, folder / MODEL)
     (folder / RESULTS).write_text(json.dumps(results) + "\n")
-    shutil.rmtree(folder / "saved_model", ignore_errors=True)
-    shutil.copytree(run / "saved_model", folder / "saved_model")
+    shutil.rmtree(folder / SAVED_MODEL, ignore_errors=True)
+    shutil.copytree(run / SAVED_MODEL, folder / SAVED_MODEL)
     (folder / "README.md").write_text(card(name, results, command))
     return folder
 
@@ -47,9 +50,31 @@ def ship_detector(run: Path, name: str, command: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(run / MODEL, folder / MODEL)
     shutil.copyfile(run / AVERAGE_PRECISION, folder / AVERAGE_PRECISION)
-    export_detector(detector, folder / "saved_model")
+    export_saved_model(detector, folder / SAVED_MODEL)
     (folder / "README.md").write_text(detector_card(name, results, command))
     return folder
+
+
+def export_again() -> None:
+    """Writes the SavedModels of all shipped models anew; units of size and probabilities stay."""
+    for folder in sorted(path.parent for path in SHIPPED.glob(f"*/{MODEL}")):
+        model = keras.saving.load_model(folder / MODEL, compile=False)
+        options = {} if hasattr(model, "detect") else _old_options(model, folder / SAVED_MODEL)
+        print(export_saved_model(model, folder / SAVED_MODEL, **options), flush=True)
+
+
+def _old_options(model: keras.Model, folder: Path) -> dict:
+    """Options that give the sizes and probabilities of an earlier export."""
+    _, height, width, channels = model.input_shape
+    noise = np.random.default_rng(0).integers(0, 256, (1, height, width, channels), "uint8")
+    found = load_predictor(folder).predict(noise)
+    sums_to_one = abs(found["probabilities"].sum() - 1) < 1e-5
+    # The size that the noise seems to have stands for the size of the training images.
+    return {
+        "training_size": float(found["relative_size"][0]),
+        "reference_images": noise,
+        "probabilities": "softmax" if sums_to_one else "sigmoid",
+    }
 
 
 def detector_card(name: str, results: dict, command: str) -> str:
@@ -177,9 +202,15 @@ def _channels(scales) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("name")
-    parser.add_argument("--command", required=True, help="the command of the run, for the card")
+    parser.add_argument("run", type=Path, nargs="?")
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("--command", help="the command of the run, for the card")
+    parser.add_argument("--again", action="store_true", help="export all shipped models anew")
     options = parser.parse_args()
-    put = ship_detector if (options.run / AVERAGE_PRECISION).exists() else ship
-    print(put(options.run, options.name, options.command))
+    if options.again:
+        export_again()
+    elif None in (options.run, options.name, options.command):
+        parser.error("give a run, a name and --command, or --again")
+    else:
+        put = ship_detector if (options.run / AVERAGE_PRECISION).exists() else ship
+        print(put(options.run, options.name, options.command))

@@ -11,11 +11,14 @@ from gdn_keras.datasets.boxes import (
     read_boxed_images,
 )
 from gdn_keras.datasets.digits import Digits, load_embedded_digits, load_mnist_tfds
+from gdn_keras.datasets.files import read_picture
+from gdn_keras.datasets.frames import light_on_dark, place_in_frame, place_object
 from gdn_keras.datasets.idx import load_mnist_directory
 from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
 from gdn_keras.datasets.large_scale import load_large_scale
 from gdn_keras.datasets.object_scales import suggest_scales
 from gdn_keras.datasets.official import load_official_large_scale
+from gdn_keras.datasets.photographs import rescale_photographs
 from gdn_keras.datasets.pictures import draw_sizes
 from gdn_keras.datasets.pipelines import (
     epoch_order,
@@ -48,6 +51,7 @@ __all__ = [
     "draw_sizes",
     "epoch_order",
     "evaluation_pipeline",
+    "light_on_dark",
     "load_coco",
     "load_dataset",
     "load_embedded_digits",
@@ -56,14 +60,18 @@ __all__ = [
     "load_mnist_tfds",
     "load_official_large_scale",
     "load_pascal_voc",
+    "place_in_frame",
+    "place_object",
     "random_affine",
     "random_contrast",
     "random_frame",
     "read_boxed_images",
+    "read_picture",
     "register_dataset",
     "resampling_matrix",
     "rescale_images",
     "rescale_map",
+    "rescale_photographs",
     "rescale_to_sizes",
     "scene_pipeline",
     "scene_set",

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gdn_keras.datasets.frames import place_in_frame
 from gdn_keras.datasets.lazy_images import LazyImages
 from gdn_keras.datasets.transform import rescale_images
 
@@ -14,13 +15,13 @@ _CHUNK = 1000  # photographs that are floats at a time
 
 
 class FramedPictures(LazyImages):
-    """Pictures of any sizes, each in a frame of its own, pixel by pixel; see `place_in_frame`.
+    """Pictures of any sizes, placed in frames as they are read.
 
     Args:
-        pictures: Arrays `[h, w, channels]` of one type.
+        pictures: uint8 arrays `[h, w, channels]`.
         frame: Height and width of the frames.
-        centres: Row and column of each picture that lie in the middle of its frame; the middle of
-            the picture if `None`.
+        centers: Row and column of each picture about which a frame is cut out, see `crop_about`.
+            If `None`, frames show whole pictures, see `place_in_frame`.
     """
 
     def __init__(
@@ -31,12 +32,15 @@ class FramedPictures(LazyImages):
     ) -> None:
         super().__init__((len(pictures), frame, frame, pictures[0].shape[2]), pictures[0].dtype)
         self._pictures = pictures
-        self._centers = centers or [None] * len(pictures)
+        self._centers = centers
 
     def read(self, indices: np.ndarray) -> np.ndarray:
         images = np.empty((len(indices), *self.shape[1:]), self.dtype)
         for image, i in zip(images, indices, strict=True):
-            image[...] = place_in_frame(self._pictures[i], self.shape[1], self._centers[i])
+            if self._centers is None:
+                image[...], _ = place_in_frame(self._pictures[i], self.shape[1:3])
+            else:
+                image[...] = crop_about(self._pictures[i], self.shape[1], self._centers[i])
         return images
 
 
@@ -52,9 +56,7 @@ class RescaledPictures(LazyImages):
         return rescale_photographs(self._pictures[indices], self._size, self.shape[1])
 
 
-def place_in_frame(
-    picture: np.ndarray, frame: int, center: tuple[float, float] | None = None
-) -> np.ndarray:
+def crop_about(picture: np.ndarray, frame: int, center: tuple[float, float]) -> np.ndarray:
     """A square about one point of a picture; beyond the picture its edge pixels are continued.
 
     Pixels stay what they are: what is large in the picture is as large in the frame.
@@ -62,18 +64,20 @@ def place_in_frame(
     Args:
         picture: Array `[h, w, …]`.
         frame: Height and width of the square.
-        centre: Row and column of the point, to the nearest half pixel; the middle if `None`.
+        center: Row and column of the point, to the nearest half pixel.
     """
-    middles = [(n - 1) / 2 for n in picture.shape[:2]] if center is None else center
     rows, columns = (
         np.clip(np.arange(frame) + math.floor(middle - (frame - 1) / 2 + 0.5), 0, length - 1)
-        for middle, length in zip(middles, picture.shape[:2], strict=True)
+        for middle, length in zip(center, picture.shape[:2], strict=True)
     )
     return picture[rows[:, None], columns]
 
 
 def rescale_photographs(
-    images: np.ndarray, size: float, frame: int, boundary: str = "symmetric"
+    images: np.ndarray,
+    size: float,
+    frame: int | tuple[int, int],
+    boundary: str = "symmetric",
 ) -> np.ndarray:
     """Photographs rescaled about their middle, in raw pixels.
 
@@ -82,17 +86,18 @@ def rescale_photographs(
     Args:
         images: uint8 `[n, h, w, channels]`.
         size: Positive scale factor; 1 leaves all pixels as they are.
-        frame: Height and width of the result.
+        frame: Height and width of the result, as one number if they are equal.
         boundary: What lies beyond the photograph, as in `rescale_images`.
 
     Returns:
-        uint8 `[n, frame, frame, channels]`.
+        uint8 `[n, height, width, channels]`.
     """
+    shape = (frame, frame) if isinstance(frame, int) else frame
     options = {"smoothing": shrink_smoothing(size), "boundary": boundary, "peak": None}
-    result = np.empty((len(images), frame, frame, images.shape[3]), "uint8")
+    result = np.empty((len(images), *shape, images.shape[3]), "uint8")
     for start in range(0, len(images), _CHUNK):
         part = slice(start, start + _CHUNK)
-        rescaled = rescale_images(images[part], size, (frame, frame), **options)
+        rescaled = rescale_images(images[part], size, shape, **options)
         result[part] = np.clip(np.rint(rescaled, out=rescaled), 0, 255)
     return result
 

@@ -4,9 +4,7 @@ from gdn_keras.detection.average_precision import AveragePrecision, average_prec
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
 from gdn_keras.detection.evaluation import SizePrecision, evaluate_detector
-from gdn_keras.detection.export import export_detector
-from gdn_keras.detection.heat_maps import draw_heat_maps, heat_maps
-from gdn_keras.detection.pictures import light_on_dark, place_in_frame
+from gdn_keras.detection.heat_maps import heat_maps
 
 __all__ = [
     "AveragePrecision",
@@ -14,10 +12,6 @@ __all__ = [
     "SizePrecision",
     "average_precision",
     "draw_boxes",
-    "draw_heat_maps",
     "evaluate_detector",
-    "export_detector",
     "heat_maps",
-    "light_on_dark",
-    "place_in_frame",
 ]

@@ -1,6 +1,6 @@
 """Pictures with boxes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,13 @@ _COLORS = (
 )  # fmt: skip
 
 
-def draw_boxes(image: np.ndarray, found: Mapping[str, np.ndarray], scale: int = 1) -> "Image":
-    """One image with the boxes that were found in it, a colour for each class.
+def draw_boxes(
+    image: np.ndarray, found: Mapping[str, Sequence | np.ndarray], scale: int = 1
+) -> "Image":
+    """One image with the boxes that were found in it, a color for each class.
 
     Args:
-        image: uint8 `[height, width, channels]`, grey or colour.
+        image: uint8 `[height, width, channels]`, grey or color.
         found: For this image: "boxes" `[n, 4]` (x1, y1, x2, y2) and "labels" `[n]`, with
             "names" and "confidence" `[n]` if known; entries with a label of -1 are padding.
         scale: Whole number by which the picture is enlarged.
@@ -27,6 +29,7 @@ def draw_boxes(image: np.ndarray, found: Mapping[str, np.ndarray], scale: int = 
     Raises:
         ImportError: Without Pillow.
     """
+    # `keras.visualization.draw_bounding_boxes` needs OpenCV and has one color for all classes.
     Image, ImageDraw = import_drawing()
     pixels = np.asarray(image)
     picture = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).convert("RGB")

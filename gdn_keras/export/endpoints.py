@@ -1,111 +1,107 @@
-"""What an exported network offers, in terms of its frozen graph."""
+"""What a SavedModel offers, as TensorFlow functions whose weights are constants."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from gdn_keras.export.freezing import require_tensorflow
+import keras
+import tensorflow as tf
 
-PROBABILITIES = ("sigmoid", "softmax")
+from gdn_keras.models import scale_channels_of, with_channels
+
+Endpoints = dict[str, Any]
+Shape = Sequence[int | None]
 
 
-def make_endpoints(
-    frozen: Any,
-    scales: Sequence[float],
-    unit: float,
-    probabilities: str,
-    class_names: Sequence[str] | None,
-    raw_pixels: bool,
-) -> tuple[Any, dict[str, Any]]:
-    """The object to save as a SavedModel and its signatures.
+def detector_endpoints(detector: Any) -> Endpoints:
+    """`detect`: uint8 images of any size to decoded boxes and the names of their classes."""
+    names = [*detector.class_names, ""]
+    spec = _images("uint8", [None, None, None, detector.network.input_shape[-1]])
+    frozen = _frozen(detector, detector.detect, spec)
+
+    def detect(images: Any) -> dict[str, Any]:
+        found = frozen(images)
+        # Padding has the label -1, and the last name.
+        rows = tf.where(found["labels"] < 0, len(names) - 1, found["labels"])
+        return {**found, "names": tf.gather(tf.constant(names), rows)}
+
+    return {"detect": _traced(detect, spec)}
+
+
+def classifier_endpoints(model: keras.Model, unit: float, probabilities: str) -> Endpoints:
+    """`serve`, `scales`, and what a preprocessor and names allow; see `export_saved_model`.
 
     Args:
-        frozen: As from `freeze`.
-        scales: sigma_0 of the scale channels.
+        model: Classifier, or plain network with scale channels.
         unit: sigma_0 over size.
         probabilities: "sigmoid" or "softmax".
-        class_names: Names of the classes, or `None`.
-        raw_pixels: Whether the network knows what to do with raw pixels.
     """
-    tf = require_tensorflow()
-    shape = frozen.inputs[0].shape
+    shape = [None, *model.input_shape[1:]]
+    scales = tf.constant(scale_channels_of(model).scales, "float32")
+    names = getattr(model, "class_names", None)
+    both = with_channels(model)
+    frozen = _frozen(both, lambda images: both(images, training=False), _images("float32", shape))
 
-    def network(images: Any) -> dict[str, Any]:
+    def network(images: Any) -> list[Any]:
         return frozen(tf.cast(_checked(images, shape), "float32"))
 
-    def serve(images: Any) -> dict[str, Any]:
-        return scores(network(images), probabilities, class_names)
+    def scores(logits: Any) -> dict[str, Any]:
+        found = {"logits": logits, "probabilities": getattr(tf.nn, probabilities)(logits)}
+        if names is not None:
+            found["class_name"] = tf.gather(tf.constant(names), tf.argmax(logits, axis=1))
+        return found
 
-    def select(images: Any) -> dict[str, Any]:
-        return selection(network(images), scales, unit)
+    def selection(stack: Any) -> dict[str, Any]:
+        selected = tf.gather(scales, tf.argmax(tf.reduce_max(stack, axis=2), axis=1))
+        sizes = {"selected_scale": selected, "relative_size": selected / unit}
+        return {"channel_logits": stack, **sizes}
 
     def serve_uint8(images: Any) -> dict[str, Any]:
         # [batch, height, width] gets a last axis of one; four axes stay as they are.
-        outputs = network(tf.reshape(images, tf.concat([tf.shape(images), [1]], axis=0)[:4]))
-        return {**scores(outputs, probabilities, class_names), **selection(outputs, scales, unit)}
+        images = tf.reshape(images, tf.concat([tf.shape(images), [1]], axis=0)[:4])
+        logits, stack = network(images)
+        return {**scores(logits), **selection(stack)}
 
-    endpoints = {"serve": (serve, ("float32", "float16")), "scales": (select, ("float32",))}
-    if raw_pixels:
-        endpoints["serve_uint8"] = (serve_uint8, ("uint8",))
-    module, signatures = tf.Module(), {}
-    for name, (function, dtypes) in endpoints.items():
-        spec = tf.TensorSpec(shape, dtypes[0], name="images")
-        signatures[name] = tf.function(function).get_concrete_function(spec)
-        # With an input signature, a loaded method would quietly cast NumPy arrays of another type;
-        # with a shape, it would answer another one with a print of all pixels.
-        method = tf.function(function)
-        for dtype in dtypes:
-            method.get_concrete_function(tf.TensorSpec(None, dtype, name="images"))
-        setattr(module, name, method)
-    if class_names is not None:
-        names = tf.function(lambda: {"class_names": tf.constant(list(class_names))})
-        signatures["class_names"] = names.get_concrete_function()
-        module.class_names = names
-    return module, {"serving_default": signatures["serve"], **signatures}
-
-
-def plain_function(frozen: Any, probabilities: str) -> tuple[Any, Any]:
-    """Logits, probabilities and channel logits of float images, for formats with one endpoint."""
-    tf = require_tensorflow()
-    module = tf.Module()
-
-    def serve(images: Any) -> dict[str, Any]:
-        outputs = frozen(images)
-        return {**scores(outputs, probabilities), "channel_logits": outputs["channel_logits"]}
-
-    spec = tf.TensorSpec(frozen.inputs[0].shape, "float32", name="images")
-    module.serve = tf.function(serve, input_signature=[spec])
-    return module, module.serve.get_concrete_function()
-
-
-def scores(
-    outputs: dict[str, Any], probabilities: str, class_names: Sequence[str] | None = None
-) -> dict[str, Any]:
-    """Logits, probabilities and, where classes have names, the name of the most likely one."""
-    tf = require_tensorflow()
-    logits = outputs["logits"]
-    result = {"logits": logits, "probabilities": getattr(tf.nn, probabilities)(logits)}
-    if class_names is not None:
-        result["class_name"] = tf.gather(tf.constant(list(class_names)), tf.argmax(logits, axis=1))
-    return result
-
-
-def selection(outputs: dict[str, Any], scales: Sequence[float], unit: float) -> dict[str, Any]:
-    """The stack of scale channels, the scale of the winning one, and what size that is."""
-    tf = require_tensorflow()
-    stack = outputs["channel_logits"]
-    winner = tf.argmax(tf.reduce_max(stack, axis=2), axis=1)
-    selected = tf.gather(tf.constant(scales, "float32"), winner)
-    return {
-        "channel_logits": stack,
-        "selected_scale": selected,
-        "relative_size": selected / tf.constant(unit, "float32"),
+    # Methods take any shape, so that `_checked` names a wrong one. TensorFlow prints all pixels.
+    floats = _images("float32", shape), _images("float32")
+    endpoints = {
+        "serve": _traced(lambda images: scores(network(images)[0]), *floats, _images("float16")),
+        "scales": _traced(lambda images: selection(network(images)[1]), *floats),
     }
+    if getattr(model, "takes_pixels", False):
+        endpoints["serve_uint8"] = _traced(serve_uint8, _images("uint8", shape), _images("uint8"))
+    if names is not None:
+        endpoints["class_names"] = tf.function(lambda: {"class_names": tf.constant(names)})
+        endpoints["class_names"].get_concrete_function()
+    return endpoints
 
 
-def _checked(images: Any, shape: Any) -> Any:
+def _frozen(model: keras.Model, call: Callable[[Any], Any], spec: Any) -> Any:
+    """One concrete function with constants for weights, which all endpoints and traces share."""
+    weights = [(weight, keras.ops.convert_to_numpy(weight)) for weight in model.variables]
+
+    def frozen(images: Any) -> Any:
+        with keras.StatelessScope(weights):
+            return tf.nest.map_structure(tf.identity, call(images))
+
+    return tf.function(frozen, autograph=False).get_concrete_function(spec)
+
+
+def _images(dtype: str, shape: Shape | None = None) -> Any:
+    return tf.TensorSpec(shape, dtype, name="images")
+
+
+def _traced(function: Callable[[Any], dict[str, Any]], *specs: Any) -> Any:
+    """A TensorFlow function for these kinds of images; the first is that of its signature."""
+    # With an input signature, a loaded method would quietly cast arrays of another type.
+    traced = tf.function(function, autograph=False)
+    for spec in specs:
+        traced.get_concrete_function(spec)
+    return traced
+
+
+def _checked(images: Any, shape: Shape) -> Any:
     """`images`, or an error that names the shape that they have and the one that they must have."""
-    tf = require_tensorflow()
-    # Signatures take any shape, whatever they declare, and the check would be optimised away as
+    # Signatures take any shape, whatever they declare, and the check would be optimized away as
     # always true, were it not for the placeholder.
     images = tf.compat.v1.placeholder_with_default(images, None, name="images")
     return tf.ensure_shape(images, shape)

@@ -1,4 +1,4 @@
-"""Networks as SavedModels."""
+"""Classifiers, detectors and networks as SavedModels."""
 
 import os
 from pathlib import Path
@@ -8,16 +8,11 @@ import numpy as np
 
 from gdn_keras.atomic_files import replacing
 from gdn_keras.checks import check_choice, check_positive
-from gdn_keras.export.checks import check_equal
-from gdn_keras.export.endpoints import PROBABILITIES, make_endpoints
-from gdn_keras.export.freezing import freeze, in_float32, require_tensorflow
-from gdn_keras.models import (
-    channel_model,
-    retarget,
-    scale_channels_of,
-)
+from gdn_keras.models import channel_model, network_of, retarget, scale_channels_of
 
 _FILES = {"saved_model.pb", "fingerprint.pb", "variables", "assets", "assets.extra"}
+# What an export may differ from the Keras model, in units of the largest score or of 1.
+_TOLERANCE = 1e-4
 
 
 def export_saved_model(
@@ -27,17 +22,15 @@ def export_saved_model(
     training_size: float | None = None,
     reference_images: np.ndarray | None = None,
     probabilities: str = "sigmoid",
-    overwrite: bool = True,
 ) -> Path:
     """Writes a SavedModel that runs with TensorFlow alone, for any batch size.
 
-    Endpoints, each a method of the loaded object and a signature of the same name:
+    Each endpoint is a method of the loaded object and a signature of the same name. Those of a
+    classifier, or of a plain network with scale channels:
 
     - `serve`, also the signature `serving_default`: float32 images [batch, height, width,
       channels] (as a method float16 too), as `model.predict` takes them, to `logits` and
       `probabilities` [batch, classes], and `class_name` [batch] where classes have names.
-      Probabilities are the sigmoid of each logit for networks that are trained with binary
-      cross-entropy on each class, and need not sum to one; see `probabilities`.
     - `scales`: the same images to `channel_logits` [batch, scale channels, classes];
       `selected_scale` [batch], the sigma_0 of the channel that holds the largest logit of all
       channels and classes; and `relative_size` [batch], see `training_size`.
@@ -45,105 +38,146 @@ def export_saved_model(
       method, for grey images, also [batch, height, width]) to all of this.
     - `class_names`, where classes have names: without input, to `class_names` [classes].
 
+    A detector has `detect`: uint8 images of any size to what its `predict` gives, and the `names`
+    of the classes.
+
     Example:
 
-    >>> gdn_keras.export.export_saved_model(model, "run/saved_model")
-    >>> served = tf.saved_model.load("run/saved_model")  # no gdn_keras, no keras
-    >>> served.serve(images)["probabilities"]
+    >>> export_saved_model(model, "run/saved_model")
+    >>> tf.saved_model.load("run/saved_model").serve(images)["probabilities"]
 
     Args:
-        model: A model made by `gaussian_derivative_network`, or another functional model from
-            images over the stack of one `ScaleChannels` layer to logits. It is exported in
-            float32, whatever precision it was trained in.
-        path: Folder of the SavedModel. It appears when it is complete and checked.
+        model: A `Classifier`, a `Detector` of images of any size, or a functional model from images
+            over the stack of one `ScaleChannels` layer to logits. It is exported in float32.
+        path: Folder of the SavedModel. It appears when it is complete and checked. A SavedModel
+            that is there is replaced, anything else never is.
         training_size: Size of the objects in `reference_images`. `relative_size` then is the
-            estimated size in the same units, training_size * selected_scale / reference, where
-            the reference is the median scale selected on those images. Without it,
-            `relative_size` is the selected scale over that of the finest channel. Either way its
-            steps are those of the scale channels.
+            estimated size in the same units, in steps of the scale channels: the median scale
+            selected on those images stands for `training_size`. Without it, `relative_size` is
+            the selected scale over that of the finest channel.
         reference_images: Images with objects of size `training_size`, such as training images, in
             frames of any size.
-        probabilities: "sigmoid", or "softmax" for networks that were trained with that.
-        overwrite: Whether a SavedModel at `path` is replaced. Anything else there never is.
+        probabilities: "sigmoid" of each logit, which need not sum to one, or "softmax" for networks
+            that were trained with that.
 
     Returns:
         The folder.
 
     Raises:
-        ValueError: If the model or an argument is of the wrong kind, or the SavedModel's logits
-            differ from the model's.
+        ValueError: Also if the SavedModel's answers differ from the model's.
         FileExistsError: If there is something at `path` that may not be replaced.
         RuntimeError: If Keras does not run on TensorFlow.
     """
-    tf = require_tensorflow()
-    check_choice("probabilities", probabilities, PROBABILITIES)
-    model = in_float32(model)
-    path = _check_folder(path, overwrite)
-    scales = scale_channels_of(model).scales
-    module, signatures = make_endpoints(
-        freeze(model),
-        scales,
-        _unit_scale(model, training_size, reference_images),
-        probabilities,
-        getattr(model, "class_names", None),
-        raw_pixels=getattr(model, "preprocessor", None) is not None,
-    )
+    if keras.backend.backend() != "tensorflow":
+        raise RuntimeError(
+            "Export needs Keras on TensorFlow: set KERAS_BACKEND=tensorflow and load the .keras "
+            f"file of the model there. Received: backend={keras.backend.backend()!r}"
+        )
+    import tensorflow as tf
+
+    from gdn_keras.export.endpoints import classifier_endpoints, detector_endpoints
+
+    check_choice("probabilities", probabilities, ("sigmoid", "softmax"))
+    model, path = _in_float32(model), _check_folder(path)
+    if hasattr(model, "detect"):
+        endpoints = detector_endpoints(model)
+    else:
+        unit = _unit_scale(model, training_size, reference_images)
+        endpoints = classifier_endpoints(model, unit, probabilities)
+    archive = keras.export.ExportArchive()
+    for name, function in endpoints.items():
+        archive.add_endpoint(name, function)
     with replacing(path) as temporary:
         try:
-            tf.saved_model.save(module, str(temporary), signatures)
+            archive.write_out(str(temporary), verbose=False)
         except tf.errors.OpError as error:  # such as a full disk
             raise OSError(f"{path} cannot be written: {error.message}") from error
-        served = tf.saved_model.load(str(temporary)).signatures["serve"]
-        check_equal(model, lambda x: served(images=tf.constant(x))["logits"], "SavedModel")
+        _check_equal(model, temporary)
     return path
 
 
 def is_export_of(model: keras.Model, path: str | os.PathLike) -> bool:
-    """Whether there is a SavedModel at `path` that loads and gives the logits of `model`."""
-    import tensorflow as tf
-
-    model = in_float32(model)
+    """Whether there is a SavedModel at `path` that loads and gives the answers of `model`."""
     try:
-        served = tf.saved_model.load(os.fspath(path)).signatures["serve"]
-        check_equal(model, lambda x: served(images=tf.constant(x))["logits"], "SavedModel")
+        _check_equal(_in_float32(model), Path(path))
     except Exception:  # damaged files fail in many ways
         return False
     return True
 
 
-def _unit_scale(
-    model: keras.Model, training_size: float | None, images: np.ndarray | None
-) -> float:
+def _check_equal(model: keras.Model, folder: Path) -> None:
+    """Raises unless a SavedModel gives the model's scores, on a batch and on a single image."""
+    import tensorflow as tf
+
+    served = tf.saved_model.load(os.fspath(folder))
+    shape = [size or 32 for size in network_of(model).input_shape[1:]]
+    low, high = (0, 255) if getattr(model, "takes_pixels", False) else (-0.76, 0.76)
+    images = np.random.default_rng(0).uniform(low, high, (3, *shape)).astype("float32")
+    if hasattr(model, "detect"):
+        # Only the best of each image: rounding may change the order of the others.
+        run, key, count, images = served.detect, "confidence", 1, images.astype("uint8")
+        expected = model.detect(images)[key] + 0 * keras.ops.sum(model(images))  # NaN finds nothing
+    else:
+        run, key, count = served.serve, "logits", None
+        expected = model(images, training=False)
+    expected = keras.ops.convert_to_numpy(expected)[:, :count]
+    for batch in (slice(None), slice(1)):
+        found = np.asarray(run(images[batch])[key])[:, :count]
+        difference = np.abs(found - expected[batch]).max()
+        # Written so that NaN fails.
+        if not difference <= _TOLERANCE * max(1.0, np.abs(expected).max()):
+            raise ValueError(
+                f"The scores of the SavedModel differ from the model's by {difference:.2g}, more "
+                f"than {_TOLERANCE:g}. Nothing was written."
+            )
+
+
+def _in_float32(model: keras.Model) -> keras.Model:
+    """The model itself if it computes in float32, else a copy that does."""
+    if not hasattr(model, "detect"):
+        stack, logits = scale_channels_of(model).output.shape, model.output_shape
+        if (len(stack), len(logits)) != (3, 2):
+            raise ValueError(
+                "`model` must go from images over a stack [batch, scale channels, classes], as of "
+                'readout="center" and pooling=None, to logits [batch, classes]. '
+                f"Received: {tuple(stack)} and {tuple(logits)}"
+            )
+    if all(layer.compute_dtype == "float32" for layer in _all_layers(model)):
+        return model
+    copy = keras.models.clone_model(model)
+    copy.set_weights(model.get_weights())
+    for layer in _all_layers(copy):
+        layer.dtype_policy = "float32"
+    return copy
+
+
+def _all_layers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    network = getattr(layer, "network", None)
+    parts = [*getattr(layer, "layers", ()), *([network] if network else [])]
+    return [layer, *(inner for part in parts for inner in _all_layers(part))]
+
+
+def _unit_scale(model: keras.Model, size: float | None, images: np.ndarray | None) -> float:
     """sigma_0 over size, from the scales that are selected on images of a known size."""
     scales = scale_channels_of(model).scales
-    if (training_size is None) != (images is None):
-        raise ValueError(
-            "`training_size` and `reference_images` must be given together. Received: "
-            f"training_size={training_size}, reference_images "
-            f"{'missing' if images is None else 'given'}"
-        )
-    if training_size is None:
+    if size is None and images is None:
         return scales[0]
-    training_size = check_positive("training_size", training_size)
-    images = np.asarray(images, "float32")
+    images = np.asarray([] if images is None else images, "float32")
     if images.ndim != 4 or not images.size or images.shape[-1] != model.input_shape[-1]:
         raise ValueError(
-            "`reference_images` must be images as the network takes them, "
-            f"[n, height, width, {model.input_shape[-1]}]. Received: shape {images.shape}"
+            "`reference_images` must go with `training_size` and have shape [n, height, width, "
+            f"{model.input_shape[-1]}]. Received: shape {images.shape}"
         )
+    size = check_positive("training_size", size)
     stack = channel_model(retarget(model, images.shape[1:]))
     stack.compile(jit_compile=False)
     winners = stack.predict(images, batch_size=50, verbose=0).max(axis=2).argmax(axis=1)
-    return float(np.median(np.take(scales, winners))) / training_size
+    return float(np.median(np.take(scales, winners))) / size
 
 
-def _check_folder(path: str | os.PathLike, overwrite: bool) -> Path:
+def _check_folder(path: str | os.PathLike) -> Path:
     path = Path(path).expanduser()
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path
-    if not path.is_dir() or {file.name for file in path.iterdir()} - _FILES:
+    if path.exists() and (not path.is_dir() or {file.name for file in path.iterdir()} - _FILES):
         raise FileExistsError(f"{path} exists and is not just a SavedModel. Choose another `path`.")
-    if not overwrite:
-        raise FileExistsError(f"{path} exists. Pass overwrite=True to replace it.")
+    path.parent.mkdir(parents=True, exist_ok=True)
     return path

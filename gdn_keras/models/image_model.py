@@ -39,6 +39,13 @@ class CheckedImages:
         """As for any Keras model, with at least one image."""
         return super().predict(self._checked(x), *args, **kwargs)
 
+    def export(self, filepath: Any, *args: Any, input_signature: Any = None, **kwargs: Any) -> None:
+        """As for any Keras model, without the need to call it first."""
+        if input_signature is None:
+            shape = (None, *self.input_shape[1:])
+            input_signature = [keras.InputSpec(dtype="float32", shape=shape, name="images")]
+        super().export(filepath, *args, input_signature=input_signature, **kwargs)
+
     def _checked(self, images: Any) -> Any:
         return check_images(images, self.input_shape[-1], self.takes_pixels)
 

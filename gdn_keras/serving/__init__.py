@@ -1,7 +1,5 @@
-"""Trained models on image files, one by one or many: pictures, detectors and classifiers."""
+"""Trained models on image files, one by one or many: files in, answers out."""
 
-from gdn_keras.datasets.files import read_picture
-from gdn_keras.serving.loading import Predictor, load_predictor
-from gdn_keras.serving.pictures import place, place_object, read_scene
+from gdn_keras.serving.predictor import Picture, Predictor, load_predictor, read_input
 
-__all__ = ["Predictor", "load_predictor", "place", "place_object", "read_picture", "read_scene"]
+__all__ = ["Picture", "Predictor", "load_predictor", "read_input"]

@@ -1,15 +1,13 @@
 """Detections or classes of more pictures than one machine takes, on Apache Beam."""
 
 import io
-import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-import numpy as np
-
-from gdn_keras.serving.loading import Predictor, load_predictor, one_line
+from gdn_keras.serving import Picture, Predictor, load_predictor, read_input
+from gdn_keras.serving.predictor import WAITING, failure
 
 try:
     import apache_beam as beam
@@ -19,23 +17,8 @@ try:
 except ImportError as error:
     raise ImportError("Many pictures need Apache Beam: pip install gdn_keras[beam]") from error
 
-MAX_BATCH = 16
-# Pictures among which those of one size are looked for, so that batches of a few sizes fill up.
-WAITING = 4 * MAX_BATCH
-ERRORS = "errors"
-SUFFIX = ".jsonl"
-PROCESSES = (
-    "--runner=FnApiRunner",
-    "--direct_num_workers=2",
-    "--direct_running_mode=multi_processing",
-)
-
-
-class Picture(NamedTuple):
-    """A file and its pixels."""
-
-    file: str
-    pixels: np.ndarray
+ERRORS, SUFFIX = "errors", ".jsonl"
+PROCESSES = "--runner=FnApiRunner --direct_num_workers=2 --direct_running_mode=multi_processing"
 
 
 class PictureHandler(ModelHandler[Picture, dict, Predictor]):
@@ -61,10 +44,7 @@ class PictureHandler(ModelHandler[Picture, dict, Predictor]):
         model: Predictor,
         inference_args: dict[str, Any] | None = None,
     ) -> Iterable[dict[str, Any]]:
-        """Records of pictures, at most `MAX_BATCH` of one size at a time."""
-        for _, group in itertools.groupby(sorted(batch, key=_shape), key=_shape):
-            while pictures := list(itertools.islice(group, MAX_BATCH)):
-                yield from _records(pictures, model)
+        return model.records(batch)
 
 
 def predict_many(
@@ -94,14 +74,17 @@ def predict_many(
     if not _exists(pattern):
         raise FileNotFoundError(f"no file matches {pattern}")
     predictor = load_predictor(model)
-    pipeline_options = beam.options.pipeline_options.PipelineOptions(list(options or PROCESSES))
+    read = beam.FlatMap(_read, predictor.channels, predictor.frame)
+    pipeline_options = beam.options.pipeline_options.PipelineOptions(
+        list(options or PROCESSES.split())
+    )
     with beam.Pipeline(options=pipeline_options) as pipeline:
         pictures = (
             pipeline
             | fileio.MatchFiles(pattern)
             | beam.Reshuffle()
             | fileio.ReadMatches()
-            | beam.ParDo(_Read(predictor.read)).with_outputs(ERRORS, main="pictures")
+            | read.with_outputs(ERRORS, main="pictures")
         )
         records = pictures["pictures"] | RunInference(PictureHandler(model))
         found, failed = records | beam.Partition(lambda record, _: int("error" in record), 2)
@@ -115,41 +98,14 @@ def predict_many(
             )
 
 
-class _Read(beam.DoFn):
-    """From files to pictures, or to records of what is wrong with them."""
-
-    def __init__(self, read: Callable[[Any], np.ndarray]):
-        self.read = read
-
-    def process(self, file: Any) -> Iterator[Any]:
-        path = file.metadata.path
-        try:
-            yield Picture(path, self.read(io.BytesIO(file.read())))
-        except Exception as error:  # files of others: whatever it is, the rest goes on
-            yield beam.pvalue.TaggedOutput(ERRORS, _error(path, error))
-
-
-def _records(pictures: list[Picture], model: Predictor) -> list[dict[str, Any]]:
-    """Records of pictures of one size; where they fail together, of each alone."""
+def _read(file: Any, channels: int, frame: tuple[int, int] | None) -> Iterator[Any]:
+    """From a file to a picture, or to a record of what is wrong with it."""
+    path = file.metadata.path
     try:
-        found = model.records(np.stack([picture.pixels for picture in pictures]))
-    except Exception as error:
-        if len(pictures) == 1:
-            return [_error(pictures[0].file, error)]
-        return [record for picture in pictures for record in _records([picture], model)]
-    return [
-        {"file": picture.file, model.kind: objects}
-        for picture, objects in zip(pictures, found, strict=True)
-    ]
+        yield Picture(path, *read_input(io.BytesIO(file.read()), channels, frame))
+    except Exception as error:  # files of others: whatever it is, the rest goes on
+        yield beam.pvalue.TaggedOutput(ERRORS, failure(path, error))
 
 
 def _exists(pattern: str) -> bool:
     return any(match.metadata_list for match in FileSystems.match([pattern], limits=[1]))
-
-
-def _shape(picture: Picture) -> tuple[int, ...]:
-    return picture.pixels.shape
-
-
-def _error(file: str, error: Exception) -> dict[str, Any]:
-    return {"file": file, "error": one_line(error)}

@@ -1,10 +1,12 @@
 """Endpoints of SavedModels from anywhere, without running whatever else is in the file."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+
+Runner = Callable[[np.ndarray], dict[str, np.ndarray]]
 
 DETECT, CLASSIFY, CLASS_NAMES = "detect", "serve_uint8", "class_names"
 
@@ -24,25 +26,15 @@ OPERATIONS = (
 )
 
 
-class Endpoint(NamedTuple):
-    """What a SavedModel computes from images.
-
-    Attributes:
-        name: "detect" or "serve_uint8".
-        shape: Of images, `[batch, height, width, channels]`, with `None` for any.
-        run: Function from uint8 images to the endpoint's arrays, and "class_names" where there are.
-    """
-
-    name: str
-    shape: tuple[int | None, ...]
-    run: Callable[[np.ndarray], dict[str, np.ndarray]]
-
-
-def load_endpoint(folder: Path) -> Endpoint:
+def load_endpoint(folder: Path) -> tuple[str, tuple[int | None, ...], Runner]:
     """The endpoint for pixels of a SavedModel, if it is made of arithmetic only.
 
     A SavedModel is a program, and `tf.saved_model.load` runs whatever is in it. Here the operations
     that the endpoint needs are read as data, checked, and nothing else is loaded.
+
+    Returns:
+        Its name, the shape of its images, and a function from uint8 images to its arrays, with
+        "class_names" if there are.
 
     Raises:
         ValueError: If there is no such endpoint, it does more, or the file is damaged.
@@ -59,10 +51,16 @@ def load_endpoint(folder: Path) -> Endpoint:
     name = next((known for known in (DETECT, CLASSIFY) if known in meta.signature_def), None)
     if name is None:
         raise ValueError(f"it has no endpoint `{DETECT}` or `{CLASSIFY}`, which takes pixels")
-    outputs = _outputs(meta, name)
-    needed = needed_graph(meta.graph_def, outputs.values())
-    foreign = operations_of(needed) - set(OPERATIONS.split())
-    if foreign:
+    tensors = dict(meta.signature_def[name].outputs)
+    if CLASS_NAMES in meta.signature_def:
+        tensors[CLASS_NAMES] = meta.signature_def[CLASS_NAMES].outputs[CLASS_NAMES]
+    outputs = {key: tensor.name for key, tensor in tensors.items()}
+    needed = _needed_graph(meta.graph_def, outputs.values())
+    functions = needed.library.function
+    bodies = [needed.node, *(function.node_def for function in functions)]
+    operations = {node.op for body in bodies for node in body}
+    operations -= {function.signature.name for function in functions}
+    if foreign := operations - set(OPERATIONS.split()):
         raise ValueError(
             f"it is refused, as it does more than arithmetic: {', '.join(sorted(foreign))}"
         )
@@ -77,48 +75,25 @@ def load_endpoint(folder: Path) -> Endpoint:
         session = tf.compat.v1.Session(graph=graph, config=config)
     except Exception as error:  # damaged graphs fail in many ways
         raise ValueError(f"its graph is damaged: {error}") from error
-    return Endpoint(name, shape, lambda pixels: session.run(outputs, {images: pixels}))
+    return name, shape, lambda pixels: session.run(outputs, {images: pixels})
 
 
-def _outputs(meta: Any, name: str) -> dict[str, str]:
-    """The tensors of an endpoint's outputs and of class names, by key."""
-    tensors = dict(meta.signature_def[name].outputs)
-    if CLASS_NAMES in meta.signature_def:
-        tensors[CLASS_NAMES] = meta.signature_def[CLASS_NAMES].outputs[CLASS_NAMES]
-    return {key: tensor.name for key, tensor in tensors.items()}
-
-
-def needed_graph(graph: Any, outputs: Iterable[str]) -> Any:
+def _needed_graph(graph: Any, outputs: Iterable[str]) -> Any:
     """The part of a graph that some tensors need, with the functions that it calls."""
     functions = {function.signature.name: function for function in graph.library.function}
     nodes, names = {node.name: node for node in graph.node}, list(outputs)
     needed = type(graph)(versions=graph.versions)
     while names:
-        if node := nodes.pop(_node_name(names.pop()), None):
+        if node := nodes.pop(names.pop().lstrip("^").partition(":")[0], None):
             needed.node.append(node)
             names += node.input
     waiting = list(needed.node)
     while waiting:
-        for name in _called(waiting.pop(), functions):
+        node = waiting.pop()
+        called = {node.op, *(value.func.name for value in node.attr.values())}
+        called |= {function.name for value in node.attr.values() for function in value.list.func}
+        for name in called & functions.keys():
             function = functions.pop(name)
             needed.library.function.append(function)
             waiting += function.node_def
     return needed
-
-
-def operations_of(graph: Any) -> set[str]:
-    """The names of all operations of a graph, in its functions too."""
-    functions = graph.library.function
-    found = {node.op for node in graph.node}
-    found |= {node.op for function in functions for node in function.node_def}
-    return found - {function.signature.name for function in functions}
-
-
-def _called(node: Any, functions: Mapping[str, Any]) -> set[str]:
-    names = {node.op, *(value.func.name for value in node.attr.values())}
-    names |= {function.name for value in node.attr.values() for function in value.list.func}
-    return names & functions.keys()
-
-
-def _node_name(tensor: str) -> str:
-    return tensor.lstrip("^").partition(":")[0]

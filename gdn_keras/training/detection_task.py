@@ -25,8 +25,8 @@ from gdn_keras.detection.average_precision import import_pycocotools
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes, import_drawing
 from gdn_keras.detection.evaluation import TEST_SIZES, SizePrecision, evaluate_detector
-from gdn_keras.detection.export import export_detector
 from gdn_keras.detection.targets import channel_spacing
+from gdn_keras.export import export_saved_model
 from gdn_keras.layers import ArctanContrast
 from gdn_keras.models import gaussian_derivative_network
 from gdn_keras.reporting import Reporter
@@ -251,7 +251,7 @@ class Detection(Task):
         ]
 
     def export(self, model: Detector, folder: Path) -> None:
-        export_by_tensorflow(export_detector, model, folder, {})
+        export_by_tensorflow(export_saved_model, model, folder, {})
 
 
 def as_json(result: SizePrecision) -> dict[str, Any]:

@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
 
-from gdn_keras.datasets import load_dataset
+from gdn_keras.datasets import load_dataset, place_in_frame
 from gdn_keras.datasets.catalogue.folder import FACTORS, picture_heights
-from gdn_keras.datasets.files import read_picture
-from gdn_keras.datasets.photographs import place_in_frame
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -33,10 +31,11 @@ def test_classes_and_split(tmp_path):
     assert len(np.unique(everything.reshape(10, -1), axis=0)) == 10
 
 
-def test_pictures_keep_their_pixels(tmp_path):
-    data = load_dataset("folder", write(tmp_path), frame=17)
+@pytest.mark.parametrize("frame", [17, 22, 40])
+def test_pictures_are_placed_as_in_prediction(tmp_path, frame):
+    data = load_dataset("folder", write(tmp_path), frame=frame)
     expected = [
-        place_in_frame(random_pixels(20 + i, 20 + 2 * k, 3, 100 * k + i), 17)
+        place_in_frame(random_pixels(20 + i, 20 + 2 * k, 3, 100 * k + i), (frame, frame))[0]
         for k in range(2)
         for i in range(5)
     ]
@@ -94,21 +93,15 @@ def test_pictures_are_upright(tmp_path):
     image = load_dataset("folder", tmp_path).train.images[0]
     assert image.shape == (30, 30, 3)
     assert image[0, -1].tolist() == [255] * 3 and image[0, 0].tolist() == [0] * 3
-    assert picture_heights(tmp_path).tolist() == [30] * 10
+    assert picture_heights(tmp_path, 30).tolist() == [30] * 10
 
 
-def test_resize(tmp_path):
-    data = load_dataset("folder", write(tmp_path), resize=12)
-    assert data.train.images.shape == (8, 12, 12, 3)
-
-
-def test_heights_of_resized_pictures(tmp_path):
-    files = sorted(write(tmp_path, side=40).glob("*/*.png"))
-    expected = [read_picture(file, 3, resize=16).shape[0] for file in files]
-    assert picture_heights(tmp_path, resize=16).tolist() == expected
-    assert min(expected) < 16 == max(expected)
-    with pytest.raises(ValueError, match=r"`resize` must be an integer >= 1. Received: resize=0"):
-        picture_heights(tmp_path, resize=0)
+def test_heights_are_those_in_the_frame(tmp_path):
+    write(tmp_path, side=40)
+    assert picture_heights(tmp_path, 50).tolist() == [40, 41, 42, 43, 44] * 2
+    heights = picture_heights(tmp_path, 20)
+    np.testing.assert_allclose(heights[:5], 20)
+    np.testing.assert_allclose(heights[5:], [800 / 42, 820 / 42, 20, 20, 20])
 
 
 def test_frame_is_limited(tmp_path):
@@ -144,15 +137,16 @@ def test_tests_are_the_held_out_pictures_rescaled(tmp_path):
         np.testing.assert_allclose(images[0], images[0, ::-1, ::-1], atol=1)
 
 
-def test_large_pictures_are_rescaled_from_their_middle(tmp_path):
-    """What lies far beyond the frame has no say."""
-    write(tmp_path, side=200)
-    part = load_dataset("folder", tmp_path, frame=30).test(1.5).images
+def test_tests_of_large_pictures_show_all_of_them(tmp_path):
+    write(tmp_path)
+    pixels = np.zeros((200, 200, 3), "uint8")
+    pixels[:, 100:] = 255
     for file in tmp_path.glob("*/*.png"):
-        picture = np.asarray(Image.open(file)).copy()
-        picture[:40] = 0
-        Image.fromarray(picture).save(file)
-    np.testing.assert_array_equal(part, load_dataset("folder", tmp_path, frame=30).test(1.5).images)
+        Image.fromarray(pixels).save(file)
+    data = load_dataset("folder", tmp_path, frame=40)
+    for factor in (1, 0.5):
+        image = data.test(factor).images[0, 20, :, 0]
+        assert image[10] < 10 and image[30] > 245 and image[0] < 10 and image[-1] > 245
 
 
 def test_no_directory(tmp_path):
@@ -192,7 +186,6 @@ def test_corrupt_file_is_named(tmp_path, damage):
     [
         ({"validation_share": 0}, "`validation_share` must lie strictly between 0 and 1"),
         ({"frame": 0}, "`frame` must be an integer >= 1. Received: frame=0"),
-        ({"resize": -3}, "`resize` must be an integer >= 1. Received: resize=-3"),
     ],
 )
 def test_bad_options(tmp_path, options, message):

@@ -1,42 +1,27 @@
 import numpy as np
 import pytest
 
+from gdn_keras.datasets import place_in_frame, rescale_photographs
 from gdn_keras.datasets.lazy_images import ConcatenatedImages
-from gdn_keras.datasets.photographs import (
-    FramedPictures,
-    RescaledPictures,
-    place_in_frame,
-    rescale_photographs,
-)
+from gdn_keras.datasets.photographs import FramedPictures, RescaledPictures, crop_about
 
 
 def picture(height, width, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), "uint8")
 
 
-@pytest.mark.parametrize("shape", [(5, 9), (8, 8), (20, 7), (33, 40)])
-@pytest.mark.parametrize("frame", [8, 9])
-def test_pixels_are_kept(shape, frame):
-    """What is inside is a part of the picture, what is beyond is its edge: NumPy's own padding."""
-    original = picture(*shape)
-    padded = np.pad(original, ((30, 30), (30, 30), (0, 0)), mode="edge")
-    top, left = ((n + 60 - frame + 1) // 2 for n in shape)
-    expected = padded[top : top + frame, left : left + frame]
-    np.testing.assert_array_equal(place_in_frame(original, frame), expected)
-
-
-def test_center():
+def test_crops_keep_pixels_and_continue_the_edge():
     original = picture(30, 40)
-    np.testing.assert_array_equal(place_in_frame(original, 5, (10, 12)), original[8:13, 10:15])
-    np.testing.assert_array_equal(place_in_frame(original, 4, (9.5, 12.5)), original[8:12, 11:15])
-    corner = place_in_frame(original, 5, (0, 0))
+    np.testing.assert_array_equal(crop_about(original, 5, (10, 12)), original[8:13, 10:15])
+    np.testing.assert_array_equal(crop_about(original, 4, (9.5, 12.5)), original[8:12, 11:15])
+    corner = crop_about(original, 5, (0, 0))
     assert (corner[:3, :3] == original[0, 0]).all()
 
 
 def test_framed_pictures_are_indexed_like_an_array():
     pictures = [picture(5 + k, 9, seed=k) for k in range(6)]
     framed = FramedPictures(pictures, 8)
-    array = np.stack([place_in_frame(p, 8) for p in pictures])
+    array = np.stack([place_in_frame(p, (8, 8))[0] for p in pictures])
     assert framed.shape == array.shape and framed.dtype == np.uint8 and len(framed) == 6
     np.testing.assert_array_equal(framed, array)
     for index in (2, -1, slice(1, 4), np.array([3, 3, 0]), np.array([[1], [2]]), slice(0, 0)):

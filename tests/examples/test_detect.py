@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gdn_keras.detection import Detector, export_detector
+from gdn_keras.detection import Detector
+from gdn_keras.export import export_saved_model
 from gdn_keras.layers import ArctanContrast
-from gdn_keras.serving import load_predictor, read_scene
+from gdn_keras.serving import load_predictor, read_input
 from tests.detection.networks import tiny_network
 
 FILE = Path(__file__).parents[2] / "examples" / "detect.py"
@@ -37,7 +38,7 @@ def models(tmp_path_factory):
         bounding_box_format="rel_yxyx",
     )
     detector.save(folder / "model.keras")
-    export_detector(detector.changed(bounding_box_format="xyxy"), folder / "saved_model")
+    export_saved_model(detector.changed(bounding_box_format="xyxy"), folder / "saved_model")
     return folder
 
 
@@ -107,9 +108,9 @@ def test_pictures_are_light_on_dark(tmp_path):
     pixels = np.full((20, 30), 250, "uint8")
     pixels[5:9, 6:20] = 0
     Image.fromarray(pixels).save(tmp_path / "paper.png")
-    grey = read_scene(tmp_path / "paper.png", 1)
+    grey, _ = read_input(tmp_path / "paper.png", 1)
     assert grey.shape == (20, 30, 1) and grey[0, 0, 0] == 5 and grey[6, 7, 0] == 255
-    assert read_scene(tmp_path / "paper.png", 3).shape == (20, 30, 3)
+    assert read_input(tmp_path / "paper.png", 3)[0].shape == (20, 30, 3)
 
 
 def test_loading_names_what_is_missing(tmp_path):

@@ -104,10 +104,10 @@ def test_given_training_scales_are_kept(pictures):
     assert len(recipe.scales) > 3  # those for the test sizes
 
 
-def test_scales_are_those_of_resized_pictures(pictures):
-    options = FOLDER.parser().parse_args([str(pictures), "--option", "resize=128"])
+def test_scales_are_those_of_pictures_in_their_frame(pictures):
+    options = FOLDER.parser().parse_args([str(pictures), "--option", "frame=24"])
     task = FOLDER.tasks_of(options)[""]
     recipe, data = task.recipe, task.data
-    assert data.train.images.shape[1:3] == (128, 128)
-    assert recipe.training_scales == suggest_scales(128)
-    assert recipe.augment == (128, 128)
+    assert data.train.images.shape[1:3] == (24, 24)
+    assert recipe.training_scales == suggest_scales(24)
+    assert recipe.augment == (24, 24)

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gdn_keras.datasets import load_embedded_digits
+from gdn_keras.datasets import load_embedded_digits, place_object, read_picture
 from gdn_keras.export import export_saved_model
 from gdn_keras.layers import ArctanContrast
 from gdn_keras.models import Classifier
-from gdn_keras.serving import place, place_object, read_picture
 from tests.examples.conftest import load_example
 from tests.exported import small_network
 
@@ -118,17 +117,6 @@ def test_modes_and_backgrounds_give_the_same_image(digits, tmp_path):
         assert np.abs(image - images[0]).max() <= 4, name
 
 
-def test_pictures_keep_their_pixels_and_only_larger_ones_are_shrunk():
-    picture = np.random.default_rng(0).integers(0, 256, (20, 31, 3)).astype("uint8")
-    placed, shrink = place(picture, FRAME)
-    assert shrink == 1 and placed.shape == (56, 56, 3)
-    np.testing.assert_array_equal(placed[18:38, 12:43], picture)
-    np.testing.assert_array_equal(placed[0, 12:43], picture[0])
-    np.testing.assert_array_equal(placed[18:38, -1], picture[:, -1])
-    placed, shrink = place(np.full((56, 112, 1), 9, "uint8"), FRAME)
-    assert shrink == 2 and placed.shape == (56, 56, 1) and (placed == 9).all()
-
-
 def test_color_pictures_as_they_are(run, tmp_path):
     model = Classifier(
         small_network((40, 40, 3)), NAMES, keras.layers.Rescaling(1 / 127.5, offset=-1)
@@ -149,21 +137,6 @@ def test_photographs_lying_on_their_side_are_turned(tmp_path):
     exif[0x0112] = 6
     turned = read_picture(save(tmp_path / "a.png", pixels, exif=exif), 1)[..., 0]
     np.testing.assert_array_equal(turned, np.rot90(pixels, -1))
-
-
-def test_digits_are_centered_and_shrunk_only_if_need_be():
-    pixels = np.zeros((90, 140, 1), "uint8")
-    pixels[3:13, 100:120] = 255
-    small, shrink = place_object(pixels, FRAME)
-    assert shrink == 1
-    expected = np.zeros((*FRAME, 1))
-    expected[23:33, 18:38] = 255
-    np.testing.assert_array_equal(small, expected)
-    large, shrink = place_object(np.kron(pixels, np.ones((7, 7, 1), "uint8")), FRAME)
-    assert shrink == pytest.approx(140 / 40)
-    rows, columns, _ = np.nonzero(large > 127)
-    assert (rows.min() + rows.max(), columns.min() + columns.max()) == (55, 55)
-    assert (np.ptp(columns) + 1, np.ptp(rows) + 1) == (40, 20)
 
 
 def test_hostile_files_get_a_line_and_the_rest_go_on(run, digits, tmp_path):

@@ -18,11 +18,12 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from gdn_keras.datasets import LabelledImages, load_dataset
+from gdn_keras.datasets import LabelledImages, load_dataset, read_picture
 from gdn_keras.datasets.boxes import BoxedImage, read_boxed_images
-from gdn_keras.detection import Detector, export_detector
+from gdn_keras.detection import Detector
+from gdn_keras.export import export_saved_model
 from gdn_keras.layers import ArctanContrast
-from gdn_keras.serving import load_predictor, read_picture, read_scene
+from gdn_keras.serving import load_predictor, read_input
 from gdn_keras.training.fingerprint import describe_data
 from gdn_keras.training.run_folder import SETTINGS, load_network, open_run, taking_up
 from tests.detection.networks import tiny_network
@@ -151,7 +152,7 @@ def test_transparent_pictures_stand_out(tmp_path, ink, ground):
     for channels in (1, 3):
         pixels = read_picture(tmp_path / "a.png", channels)
         assert (pixels[alpha == 0] == ground).all() and (pixels[alpha > 0] == ink).all()
-    scene = read_scene(tmp_path / "a.png", 1)
+    scene, _ = read_input(tmp_path / "a.png", 1)
     assert scene[0, 0] == 0 and scene[20, 20] >= 195  # a detector's objects are light on dark
 
 
@@ -164,7 +165,7 @@ def test_training_detection_and_prediction_read_the_same(tmp_path):
         assert np.ptp(expected) == 255
         boxed = BoxedImage(file, (40, 40), np.zeros((0, 4)), np.zeros(0))
         np.testing.assert_array_equal(read_boxed_images([boxed])[0][0], expected)
-        np.testing.assert_array_equal(read_scene(file, 3), expected)
+        np.testing.assert_array_equal(read_input(file, 3)[0], expected)
         for label in "ab":
             (tmp_path / name[0] / label).mkdir(parents=True)
             for k in range(2):
@@ -235,7 +236,7 @@ def tiny_detector():
 
 def test_exported_detectors_are_arithmetic(tmp_path):
     detector = tiny_detector()
-    export_detector(detector, tmp_path / "model")
+    export_saved_model(detector, tmp_path / "model")
     served = load_predictor(tmp_path / "model")
     images = np.random.default_rng(0).integers(0, 256, (2, 40, 24, 1), "uint8")
     expected, found = detector.predict(images, verbose=0), served.predict(images)

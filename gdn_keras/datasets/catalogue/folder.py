@@ -1,6 +1,5 @@
 """A folder of pictures, one sub-folder for each class."""
 
-import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -16,8 +15,8 @@ from gdn_keras.datasets.files import (
     picture_endings,
     read_picture,
     require_directory,
-    resized,
 )
+from gdn_keras.datasets.frames import shrink_to_fit
 from gdn_keras.datasets.image_data import ImageData, LabelledImages
 from gdn_keras.datasets.photographs import FramedPictures, rescale_photographs
 from gdn_keras.datasets.registry import register_dataset
@@ -27,7 +26,6 @@ FACTORS = tuple(2.0 ** (k / 2) for k in range(-4, 5))
 LARGEST_FRAME = 224  # unless another one is asked for
 
 _SMALLEST_PICTURE = 16  # pixels; what is smaller shows nothing
-_SPLINE_REACH = 16  # pixels that a cubic spline depends on, to a part in a billion
 _GREY_MODES = ("1", "L", "LA", "I", "F")
 _ORIENTATION, _TURNED = 0x0112, (5, 6, 7, 8)  # how cameras say that height is width
 
@@ -37,7 +35,6 @@ def folder(
     directory: str | os.PathLike | None = None,
     *,
     frame: int | None = None,
-    resize: int | None = None,
     color: bool | None = None,
     validation_share: float = 0.2,
     test_sizes: Sequence[float] | None = None,
@@ -45,13 +42,10 @@ def folder(
 ) -> ImageData:
     """Your own pictures, such as `directory/cat/1.jpg` and `directory/dog/7.png`.
 
-    Pictures keep their pixels: the middle of each is placed in a frame, and its edge is continued.
+    Pictures keep their pixels: each is placed in the middle of a frame, and its edge is continued.
     Resizing them to one size would change the very thing that a network for all sizes is about.
+    Only a picture that is larger than the frame is shrunk until all of it fits, as in prediction.
     Values of more than 8 bits and transparent parts become pixels as in `read_picture`.
-
-    Of a picture larger than the frame, training and tests thus see the middle only, while
-    `gdn_keras.serving` and `examples/predict.py` shrink it until all of it fits. For pictures that
-    should be seen as a whole, such as large photographs, give `resize`, at most the frame.
 
     The test images are the held-out pictures, rescaled.
 
@@ -60,9 +54,7 @@ def folder(
             names are the class names. A warning counts other files, and folders in these folders.
         frame: Height and width of all images; the longest side of a picture if `None`, but not
             more than 224.
-        resize: Length to which the longer side of each picture is brought, its proportions kept;
-            `None` leaves pictures as they are.
-        colour: Whether images have three channels, or one. If `None`, one if all pictures are grey;
+        color: Whether images have three channels, or one. If `None`, one if all pictures are grey;
             otherwise three, and grey pictures are repeated in each.
         validation_share: The share of each class that is held out.
         test_sizes: Factors of the test images. If `None`, 1 and those of 1/4, 1/2√2, … 4 by which
@@ -77,18 +69,14 @@ def folder(
     classes = find_pictures(directory)
     _warn_of_others(classes)
     train, held_out = _split(classes, validation_share, seed)
-    if resize is not None:
-        check_integer("resize", resize)
     headers = [_read_header(file) for files in classes.values() for file in files]
-    sides = [resize or max(header.height, header.width) for header in headers]
+    sides = [max(header.height, header.width) for header in headers]
     frame = check_integer("frame", min(max(sides), LARGEST_FRAME) if frame is None else frame)
     if test_sizes is None:
-        test_sizes = _sensible_sizes(float(np.median(sides)), frame)
-    reader = _Reader(
-        frame=frame,
-        color=any(not header.grey for header in headers) if color is None else color,
-        resize=resize,
-    )
+        test_sizes = _sensible_sizes(float(np.median(np.minimum(sides, frame))), frame)
+    if color is None:
+        color = any(not header.grey for header in headers)
+    reader = _Reader(frame, 3 if color else 1)
     labels = {file: k for k, files in enumerate(classes.values()) for file in files}
 
     def labelled(images: np.ndarray | FramedPictures, files: Sequence[Path]) -> LabelledImages:
@@ -172,19 +160,17 @@ def _split(
     return parts
 
 
-def picture_heights(directory: str | os.PathLike, resize: int | None = None) -> np.ndarray:
-    """Heights of all pictures of a folder, in pixels, for `suggest_scales`.
+def picture_heights(directory: str | os.PathLike, frame: int) -> np.ndarray:
+    """Heights of all pictures of a folder in their frames, in pixels, for `suggest_scales`.
 
     Args:
         directory: As in `folder`.
-        resize: As in `folder`; the heights are those after it.
+        frame: Height and width of the images.
     """
     classes = find_pictures(directory)
     headers = [_read_header(file) for files in classes.values() for file in files]
-    if resize is None:
-        return np.array([header.height for header in headers])
-    check_integer("resize", resize)
-    return np.array([resized((header.height, header.width), resize)[0] for header in headers])
+    shrinks = [max(1.0, header.height / frame, header.width / frame) for header in headers]
+    return np.array([header.height for header in headers]) / shrinks
 
 
 @dataclass(frozen=True)
@@ -206,19 +192,16 @@ class _Reader:
     """How pictures are read: in frames as they are, or rescaled."""
 
     frame: int
-    color: bool
-    resize: int | None
+    channels: int
 
     def framed(self, files: Sequence[Path]) -> FramedPictures:
-        pictures = [_middle(self._read(file), self.frame).copy() for file in files]
-        return FramedPictures(pictures, self.frame)
+        return FramedPictures([self._read(file) for file in files], self.frame)
 
     def rescaled(self, files: Sequence[Path], size: float) -> np.ndarray:
         if check_positive("size", size) == 1:
             return np.asarray(self.framed(files))
-        reach = math.ceil(self.frame / size) + 2 * _SPLINE_REACH
-        pictures = [_middle(self._read(file), reach) for file in files]
-        images = np.empty((len(files), self.frame, self.frame, pictures[0].shape[2]), "uint8")
+        pictures = [self._read(file) for file in files]
+        images = np.empty((len(files), self.frame, self.frame, self.channels), "uint8")
         for shape in {picture.shape for picture in pictures}:
             alike = [i for i, picture in enumerate(pictures) if picture.shape == shape]
             stack = np.stack([pictures[i] for i in alike])
@@ -226,17 +209,7 @@ class _Reader:
         return images
 
     def _read(self, file: Path) -> np.ndarray:
-        return read_picture(file, channels=3 if self.color else 1, resize=self.resize)
-
-
-def _middle(picture: np.ndarray, side: int) -> np.ndarray:
-    """The middle of a picture, not much more than `side` high and wide; odd sides stay odd."""
-    rows, columns = (
-        slice(margin, length - margin)
-        for length in picture.shape[:2]
-        for margin in [max(0, (length - side) // 2)]
-    )
-    return picture[rows, columns]
+        return shrink_to_fit(read_picture(file, self.channels), (self.frame, self.frame))[0]
 
 
 def _sensible_sizes(median: float, frame: int) -> tuple[float, ...]:
