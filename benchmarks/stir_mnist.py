@@ -24,9 +24,9 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
+from paper_data.stir_mnist import FRAME, SCENARIOS
 
 from gdn_keras.datasets import ImageData, load_dataset
-from gdn_keras.datasets.catalogue.stir_mnist import FRAME, SCENARIOS
 from gdn_keras.training import Recipe
 from gdn_keras.training.command_line import recipe_of, recipe_parser, run_command
 from gdn_keras.training.run_folder import read_results, write_text
@@ -44,7 +44,7 @@ IMAGES = 48_000  # shown in training
 def parser() -> argparse.ArgumentParser:
     """The flags of every training, and those of this data set."""
     flags = recipe_parser(__doc__, "runs/stir_mnist", epochs=6)
-    flags.set_defaults(epochs=None, read_out="anywhere")
+    flags.set_defaults(epochs=None, readout="anywhere")
     flag = flags.add_argument_group("data").add_argument
     flag(
         "--mnist-dir", metavar="FOLDER", help="of the MNIST files (default: digits of the package)"

@@ -12,20 +12,22 @@ import functools
 import json
 import math
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 import numpy as np
 from keras import ops
+from paper_data.gtsrb import TRAIN_SIDES, held_out_tracks, load_photographs
 
 import gdn_keras
 from gdn_keras.analysis import scale_selection
 from gdn_keras.analysis.plots import COLORS, figure_file
 from gdn_keras.datasets import digit_scenes, draw_sizes, load_embedded_digits, rescale_images
-from gdn_keras.datasets.catalogue.gtsrb import TRAIN_SIDES, held_out_tracks, load_photographs
 from gdn_keras.detection import draw_boxes
 from gdn_keras.models import scale_channels_of
 from gdn_keras.scale_space import (
@@ -36,11 +38,12 @@ from gdn_keras.scale_space import (
     point_grids,
 )
 
-PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+ROOT = Path(__file__).parents[1]
+PICTURES = ROOT / "docs" / "pictures"
 SIGMA, ANGLE = 4.0, math.pi / 6  # as in the paper's figures 3 and 4
 DIGIT = 3  # of the test digits in the package
 SCENE_SIZES, SCENE_SEED = tuple(2 ** (k / 2) for k in range(-1, 7)), 1
-SHIPPED = Path(__file__).parents[1] / "saved_models" / "digit_detector" / "average_precision.json"
+SHIPPED = ROOT / "saved_models" / "digit_detector" / "average_precision.json"
 PLAIN = PICTURES.parent / "results" / "detector_plain_former.json"  # the better one
 
 

@@ -10,13 +10,19 @@ from gdn_keras.datasets.boxes import (
     load_pascal_voc,
     read_boxed_images,
 )
-from gdn_keras.datasets.digits import Digits, load_embedded_digits, load_mnist_tfds
-from gdn_keras.datasets.idx import load_mnist_directory
+from gdn_keras.datasets.digits import (
+    Digits,
+    load_embedded_digits,
+    load_mnist_directory,
+    load_mnist_tfds,
+)
+from gdn_keras.datasets.figures import draw_sizes
+from gdn_keras.datasets.folder import picture_heights
 from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
 from gdn_keras.datasets.large_scale import load_large_scale
+from gdn_keras.datasets.mnist import large_scale_data, original_data
 from gdn_keras.datasets.object_scales import suggest_scales
 from gdn_keras.datasets.official import load_official_large_scale
-from gdn_keras.datasets.pictures import draw_sizes
 from gdn_keras.datasets.pipelines import (
     epoch_order,
     evaluation_pipeline,
@@ -24,14 +30,13 @@ from gdn_keras.datasets.pipelines import (
     training_pipeline,
 )
 from gdn_keras.datasets.registry import dataset_names, load_dataset, register_dataset
-from gdn_keras.datasets.resampling import resampling_matrix
 from gdn_keras.datasets.scenes import Scenes, digit_scenes, scene_pipeline, scene_set
 from gdn_keras.datasets.transform import (
     TEST_SIZES,
     TRAIN_SIZES,
+    resampling_matrix,
     rescale_images,
     rescale_map,
-    rescale_to_sizes,
 )
 
 __all__ = [
@@ -48,6 +53,7 @@ __all__ = [
     "draw_sizes",
     "epoch_order",
     "evaluation_pipeline",
+    "large_scale_data",
     "load_coco",
     "load_dataset",
     "load_embedded_digits",
@@ -56,6 +62,8 @@ __all__ = [
     "load_mnist_tfds",
     "load_official_large_scale",
     "load_pascal_voc",
+    "original_data",
+    "picture_heights",
     "random_affine",
     "random_contrast",
     "random_frame",
@@ -64,7 +72,6 @@ __all__ = [
     "resampling_matrix",
     "rescale_images",
     "rescale_map",
-    "rescale_to_sizes",
     "scene_pipeline",
     "scene_set",
     "steps_per_epoch",

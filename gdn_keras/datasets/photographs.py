@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gdn_keras.datasets.lazy_images import LazyImages
+from gdn_keras.datasets.image_data import LazyImages
 from gdn_keras.datasets.transform import rescale_images
 
 # What a pixel integrates over, about: the standard deviation of its blur, in pixels.
@@ -38,18 +38,6 @@ class FramedPictures(LazyImages):
         for image, i in zip(images, indices, strict=True):
             image[...] = place_in_frame(self._pictures[i], self.shape[1], self._centers[i])
         return images
-
-
-class RescaledPictures(LazyImages):
-    """Pictures of one size, rescaled into frames as they are read; see `rescale_photographs`."""
-
-    def __init__(self, pictures: np.ndarray, size: float, frame: int) -> None:
-        super().__init__((len(pictures), frame, frame, pictures.shape[3]), "uint8")
-        self._pictures = pictures
-        self._size = size
-
-    def read(self, indices: np.ndarray) -> np.ndarray:
-        return rescale_photographs(self._pictures[indices], self._size, self.shape[1])
 
 
 def place_in_frame(

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gdn_keras.datasets.files import read_picture
+from gdn_keras.datasets.image_files import read_picture
 from gdn_keras.detection.pictures import light_on_dark
 
 # Share of the frame that an object may fill: the largest training digits fill as much.

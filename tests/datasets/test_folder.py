@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from gdn_keras.datasets import load_dataset
-from gdn_keras.datasets.catalogue.folder import FACTORS, picture_heights
-from gdn_keras.datasets.files import read_picture
+from gdn_keras.datasets.folder import FACTORS, picture_heights
+from gdn_keras.datasets.image_files import read_picture
 from gdn_keras.datasets.photographs import place_in_frame
 
 Image = pytest.importorskip("PIL.Image")

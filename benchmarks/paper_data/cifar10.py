@@ -10,11 +10,11 @@ import keras
 import numpy as np
 
 from gdn_keras.checks import check_sizes
-from gdn_keras.datasets.files import require_directory
-from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
-from gdn_keras.datasets.photographs import RescaledPictures, rescale_photographs
+from gdn_keras.datasets.image_data import ImageData, LabelledImages, LazyImages, concatenate
+from gdn_keras.datasets.image_files import require_directory
+from gdn_keras.datasets.photographs import rescale_photographs
 from gdn_keras.datasets.registry import register_dataset
-from gdn_keras.datasets.selection import check_test_split, checked_count
+from gdn_keras.datasets.splits import check_test_split, checked_count
 
 CLASS_NAMES = (
     "airplane",
@@ -75,7 +75,7 @@ def cifar10(
     test_count = checked_count(test_count, len(test_labels))
 
     def rescaled(part: slice, size: float) -> LabelledImages:
-        frames = RescaledPictures(images[part], size, train_frame or frame)
+        frames = _RescaledPictures(images[part], size, train_frame or frame)
         return LabelledImages(frames, labels[part])
 
     def test(size: float) -> LabelledImages:
@@ -92,6 +92,18 @@ def cifar10(
         preprocessor=keras.layers.Rescaling(1 / 127.5, offset=-1),
         train_sizes=tuple(train_sizes),
     )
+
+
+class _RescaledPictures(LazyImages):
+    """Pictures of one size, rescaled into frames as they are read; see `rescale_photographs`."""
+
+    def __init__(self, pictures: np.ndarray, size: float, frame: int) -> None:
+        super().__init__((len(pictures), frame, frame, pictures.shape[3]), "uint8")
+        self._pictures = pictures
+        self._size = size
+
+    def read(self, indices: np.ndarray) -> np.ndarray:
+        return rescale_photographs(self._pictures[indices], self._size, self.shape[1])
 
 
 def _read_batches(directory: Path) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -11,17 +11,17 @@ import keras
 import numpy as np
 
 from gdn_keras.checks import check_integer, check_positive
-from gdn_keras.datasets.files import (
+from gdn_keras.datasets.image_data import ImageData, LabelledImages
+from gdn_keras.datasets.image_files import (
     open_picture,
     picture_endings,
     read_picture,
     require_directory,
     resized,
 )
-from gdn_keras.datasets.image_data import ImageData, LabelledImages
 from gdn_keras.datasets.photographs import FramedPictures, rescale_photographs
 from gdn_keras.datasets.registry import register_dataset
-from gdn_keras.datasets.selection import hold_out
+from gdn_keras.datasets.splits import hold_out
 
 FACTORS = tuple(2.0 ** (k / 2) for k in range(-4, 5))
 LARGEST_FRAME = 224  # unless another one is asked for

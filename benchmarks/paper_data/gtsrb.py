@@ -11,11 +11,12 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from gdn_keras.datasets.files import read_picture, require_directory
+from gdn_keras.checks import check_integer
 from gdn_keras.datasets.image_data import ImageData, LabelledImages
+from gdn_keras.datasets.image_files import read_picture, require_directory
 from gdn_keras.datasets.photographs import FramedPictures
 from gdn_keras.datasets.registry import register_dataset
-from gdn_keras.datasets.selection import check_test_split, hold_out, spread
+from gdn_keras.datasets.splits import check_test_split, hold_out
 
 CLASS_NAMES = (
     "speed limit 20",
@@ -130,12 +131,12 @@ def gtsrb(
     def test(size: float) -> LabelledImages:
         if size not in sizes:
             raise ValueError(f"`size` must be one of {tuple(sizes)}. Received: size={size}")
-        images, labels = load_photographs(spread(sizes[size], test_count), frame)
+        images, labels = load_photographs(_spread(sizes[size], test_count), frame)
         return LabelledImages(np.asarray(images), labels)
 
     return ImageData(
         name="gtsrb",
-        train=load_photographs(spread(train, count), train_frame or frame),
+        train=load_photographs(_spread(train, count), train_frame or frame),
         validation=load_photographs(validation, train_frame or frame),
         test=test,
         test_sizes=tuple(sizes),
@@ -250,3 +251,10 @@ def load_photographs(photographs: Sequence[Photograph], frame: int) -> LabelledI
     pictures = [read_picture(p.file, channels=3) for p in photographs]
     images = FramedPictures(pictures, frame, [p.center for p in photographs])
     return LabelledImages(images, np.array([p.label for p in photographs], "uint8"))
+
+
+def _spread(items: Sequence[Photograph], count: int | None) -> Sequence[Photograph]:
+    """`count` of the items at equal distances; all if there are no more, or `count` is `None`."""
+    if count is None or check_integer("count", count) >= len(items):
+        return items
+    return [items[k * len(items) // count] for k in range(count)]

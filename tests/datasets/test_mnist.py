@@ -1,16 +1,10 @@
-"""MNIST, Fashion-MNIST, and both rescaled, as `ImageData`."""
+"""MNIST and MNIST Large Scale as `ImageData`."""
 
 import keras
 import numpy as np
 import pytest
 
-from gdn_keras.datasets import (
-    TEST_SIZES,
-    Digits,
-    load_dataset,
-    load_large_scale,
-)
-from gdn_keras.datasets.catalogue import mnist, mnist_large_scale
+from gdn_keras.datasets import TEST_SIZES, load_dataset, load_large_scale, mnist
 from gdn_keras.layers import ArctanContrast
 from tests.datasets.idx_files import write_idx_files
 
@@ -20,19 +14,6 @@ SMALL = {"count": 30, "test_count": 20, "frame": 40}
 @pytest.fixture(autouse=True)
 def cache_dir(tmp_path, monkeypatch):
     monkeypatch.setenv("GDN_KERAS_CACHE", str(tmp_path / "cache"))
-
-
-def small_digits(count=40) -> Digits:
-    rng = np.random.default_rng(0)
-    images = rng.integers(0, 256, (count, 28, 28), "uint8")
-    return Digits(images, np.arange(count, dtype="uint8") % 10, images[:20], np.arange(20) % 10)
-
-
-@pytest.fixture
-def fashion(tmp_path):
-    digits = small_digits()
-    write_idx_files(tmp_path, digits._replace(y_test=digits.y_test.astype("uint8")))
-    return tmp_path, digits
 
 
 def test_mnist(digits):
@@ -59,7 +40,7 @@ def test_large_scale():
 @pytest.mark.parametrize("source", [None, "official"])
 @pytest.mark.parametrize("name", ["train_sizes", "test_sizes"])
 def test_sizes_that_are_no_sequence_are_named(name, source):
-    with pytest.raises(ValueError, match=rf"`{name}` must be a sequence .* Received: {name}=2"):
+    with pytest.raises(ValueError, match=f"`{name}`"):
         load_dataset("mnist_large_scale", source=source, **{name: 2})
 
 
@@ -81,30 +62,28 @@ def test_validation_images_to_test_with(name):
     np.testing.assert_array_equal(
         data.test(data.train_sizes[0]).images, data.validation.images[:20]
     )
-    with pytest.raises(ValueError, match="`test_split` must be one of 'test', 'validation'"):
+    with pytest.raises(ValueError, match="`test_split`"):
         load_dataset(name, test_split="train")
 
 
 def test_tests_are_checked_before_the_training():
-    with pytest.raises(ValueError, match="`count` must be between 1 and 1000"):
+    with pytest.raises(ValueError, match="1000"):
         load_dataset("mnist_large_scale", test_count=1001)
 
 
-def test_directory_of_idx_files(fashion, monkeypatch):
-    directory, digits = fashion
-    with pytest.raises(ValueError, match="not the canonical MNIST file"):
-        load_dataset("mnist", directory)
-    monkeypatch.setattr(mnist, "load_mnist_directory", lambda path: digits)
-    assert len(load_dataset("mnist", directory).train.labels) == 36
+def test_directory_of_idx_files(digits, tmp_path):
+    write_idx_files(tmp_path, [array[:20] for array in digits])
+    with pytest.raises(ValueError, match="canonical"):
+        load_dataset("mnist", tmp_path)
 
 
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"source": "web"}, ValueError, "`source` must be one of 'embedded', 'idx', 'tfds'"),
-        ({"source": "idx"}, FileNotFoundError, "four MNIST files. Received: directory=None"),
-        ({"directory": "nowhere"}, FileNotFoundError, "Received: directory='nowhere'"),
-        ({"directory": "x", "source": "embedded"}, ValueError, "`directory` must be None"),
+        ({"source": "web"}, ValueError, "`source`"),
+        ({"source": "idx"}, FileNotFoundError, "`directory`"),
+        ({"directory": "nowhere"}, FileNotFoundError, "nowhere"),
+        ({"directory": "x", "source": "embedded"}, ValueError, "`directory`"),
     ],
 )
 def test_bad_sources(options, error, message):
@@ -121,7 +100,7 @@ def write_official(file, **counts):
 
 
 def test_official(tmp_path, monkeypatch):
-    monkeypatch.setattr(mnist_large_scale, "VALIDATION_IMAGES", 5)
+    monkeypatch.setattr(mnist, "VALIDATION_IMAGES", 5)
     prefix, shape = "mnist_large_scale_", "te10000_outsize112-112"
     training = tmp_path / f"{prefix}tr50000_vl10000_{shape}_sctr2p000_scte2p000.h5"
     write_official(training, train=12, val=5, test=6)
@@ -134,25 +113,5 @@ def test_official(tmp_path, monkeypatch):
     assert len(data.test(1).labels) == 3
     with pytest.raises(FileNotFoundError, match="scte8p000"):
         load_dataset("mnist_large_scale", tmp_path, source="official", test_sizes=(1, 8))
-    with pytest.raises(ValueError, match=r"must be 112.* frame=64"):
+    with pytest.raises(ValueError, match="112"):
         load_dataset("mnist_large_scale", tmp_path, source="official", frame=64)
-
-
-def test_fashion(fashion):
-    directory, digits = fashion
-    data = load_dataset("fashion_mnist", directory)
-    np.testing.assert_array_equal(data.train.images[..., 0], digits.x_train[:36])
-    assert data.class_names[9] == "Ankle boot" and len(data.validation.labels) == 4
-
-
-def test_fashion_rescaled(fashion):
-    directory, digits = fashion
-    data = load_dataset("fashion_mnist_large_scale", directory, frame=40)
-    expected = load_large_scale("test", 2, source=digits, output_shape=(40, 40), cache=False)
-    np.testing.assert_array_equal(data.test(2).images, expected.images)
-    assert data.train.images.shape == (36, 40, 40, 1)
-
-
-def test_fashion_needs_a_directory():
-    with pytest.raises(FileNotFoundError, match=r"four Fashion-MNIST files. Received: .*None"):
-        load_dataset("fashion_mnist")
