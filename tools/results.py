@@ -13,6 +13,7 @@ the images the histograms of selected channels at sizes 1 to 4 differ from shift
 import argparse
 import csv
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -43,7 +44,7 @@ _EXTENSIONS = {
 
 def load(name: str) -> list[Run]:
     """The runs of a name, or of NAME:SEED, in the order of their seeds."""
-    stem, _, seed = name.rpartition(":") if name[-1].isdigit() and ":" in name else (name, "", "")
+    stem, seed = re.fullmatch(r"(.+?)(?::(\d+))?", name).groups()
     runs: dict[str, Run] = {}
     for file in sorted(KEPT.glob("*.csv")):
         with open(file, newline="") as stream:
