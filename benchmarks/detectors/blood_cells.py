@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 detector = detector.changed(network=retarget(detector.network, scales=_SCALES))
             detector.save(options.output / f"{name}.keras")
             results[name] = evaluate(detector, tests)
-            write_text(file, json.dumps(results, indent=1, default=int) + "\n")
+            write_text(file, json.dumps(results, indent=1) + "\n")
     report = table(results)
     write_text(options.output / "report.md", f"# Blood cells\n\n{report}")
     print(report)

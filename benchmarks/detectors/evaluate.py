@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "all": everything._asdict(),
         "sizes": [result._asdict() for result in sizes],
     }
-    write_text(options.output, json.dumps(results, indent=1, default=int) + "\n")
+    write_text(options.output, json.dumps(results, indent=1) + "\n")
     for row in sizes:
         print(
             f"size {row.size:5.3g}: {row.objects} objects, average precision {row.ap50:.3f} at "

@@ -149,7 +149,8 @@ def _annotation(image: int, box: np.ndarray, label: int) -> dict[str, Any]:
 
 
 def _count(reference: Any, area: Sequence[float]) -> int:
-    return sum(area[0] <= row["area"] <= area[1] for row in reference.dataset["annotations"])
+    annotations = reference.dataset["annotations"]
+    return sum(bool(area[0] <= row["area"] <= area[1]) for row in annotations)
 
 
 def _entry(size: float | None, objects: int, precision: np.ndarray) -> AveragePrecision:
