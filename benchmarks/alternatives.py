@@ -33,6 +33,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
+import paper_data  # noqa: F401 (registers the data sets)
 import tensorflow as tf
 from contest.cnn_tasks import TASKS, Task
 from contest.rescaling import pyramid_cnn, random_rescaling

@@ -7,8 +7,7 @@
 Each way runs in a process of its own, one after the other: milliseconds per image forward and in a
 training step (best of several), and how much memory the process took beyond its start. "map, then
 max" is a map on pixels with Keras's global maximum after it, which "anywhere" is to replace;
-"points, whole" smooths by whole matrices, however large, instead of bands; "pyramid" is a plain CNN
-of the same widths, with points too, on an image pyramid of the same scales.
+"pyramid" is a plain CNN of the same widths, with points too, on an image pyramid of these scales.
 """
 
 import argparse
@@ -23,7 +22,7 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-WAYS = ("center", "anywhere", "map, then max", "points", "points, whole", "pyramid")
+WAYS = ("center", "anywhere", "map, then max", "points", "pyramid")
 WIDTHS = (12, 16, 24, 32, 64)
 CLASSES = 10
 
@@ -62,7 +61,6 @@ def make_network(way: str, shape: tuple[int, int, int], channels: int) -> Any:
     import keras
 
     from gdn_keras.models import gaussian_derivative_network
-    from gdn_keras.scale_space import plans
 
     scales = [2 ** (i / 2) for i in range(-1, channels - 1)]
     if way == "pyramid":
@@ -70,9 +68,7 @@ def make_network(way: str, shape: tuple[int, int, int], channels: int) -> Any:
 
         images = keras.Input(shape)
         return keras.Model(images, PyramidPoints(WIDTHS, CLASSES, CLASSES, tuple(scales))(images))
-    if way == "points, whole":
-        plans._SMALL = 10**9
-    output = {"map, then max": "map", "points, whole": "points"}.get(way, way)
+    readout = "map" if way == "map, then max" else way
     network = gaussian_derivative_network(shape, WIDTHS, CLASSES, scales, readout=readout)
     if way == "map, then max":
         pooled = keras.layers.GlobalMaxPooling2D()(network.output)

@@ -4,7 +4,7 @@
     python benchmarks/roofline.py --sampling dense --batch 10 --output DIR
 
 The machine's two limits are measured first: a large matrix product, and adding arrays that no cache
-holds, on all cores. Then the operations of a step are timed (`profile_step.py`) and counted: their
+holds, on all cores. Then the operations of a step are timed one at a time and counted: their
 arithmetic, and the bytes that they read and write, from the shapes in TensorFlow's graph. The
 larger of the two times that these would take at the limits is the bound, and "reached" its share
 of the measured time. What TensorFlow fuses or keeps in caches moves fewer bytes than are counted,
@@ -26,9 +26,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
 import tensorflow as tf
+from contest.profiling import KINDS, MOVES, kind_of, one_operation_at_a_time, recorded
 from contest.tasks import WIDTHS, Task
 from contest.tensorflow_steps import make_batch, make_network, matrix_product_rate, training_step
-from profile_step import KINDS, MOVES, kind_of, one_operation_at_a_time, recorded
 from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
 
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")

@@ -24,9 +24,9 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
+from paper_data.stir_mnist import FRAME, SCENARIOS
 
 from gdn_keras.datasets import load_dataset
-from gdn_keras.datasets.catalogue.stir_mnist import FRAME, SCENARIOS
 from gdn_keras.training import Classification, Recipe, Task
 from gdn_keras.training.classification_task import RESULTS
 from gdn_keras.training.command_line import recipe_of, recipe_parser, run_command

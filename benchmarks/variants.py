@@ -26,6 +26,7 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
+import paper_data  # noqa: F401 (registers the data sets)
 
 from gdn_keras.analysis import covariance_error
 from gdn_keras.datasets import ImageData, load_dataset

@@ -7,22 +7,30 @@
 export. A fifth of the pictures is held out; the network is tested on them at sizes that it was not
 trained on. Everything is in the output folder, with report.md as its first page.
 
-Other data sets of `gdn_keras.datasets`, and their options, in the same way:
+Options of the data set, and other data sets, those that a module of yours registers included:
 
-    python examples/train_folder.py GTSRB --data gtsrb --scales 0.7071 8 8 --output runs/gtsrb
     python examples/train_folder.py PICTURES --option frame=96 --option color=False
+    python examples/train_folder.py MNIST --data mnist_large_scale --output runs/mnist
+    python examples/train_folder.py GTSRB --plugin benchmarks/paper_data --data gtsrb
 """
 
 import argparse
+import importlib
 import os
 import sys
+from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 
-from gdn_keras.datasets import ImageData, dataset_names, load_dataset, suggest_scales
-from gdn_keras.datasets.catalogue.folder import picture_heights
+from gdn_keras.datasets import (
+    ImageData,
+    dataset_names,
+    load_dataset,
+    picture_heights,
+    suggest_scales,
+)
 from gdn_keras.training import Classification, Recipe, Task
 from gdn_keras.training.command_line import (
     data_flag,
@@ -40,6 +48,8 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument("path", metavar="PATH", help="folder of the pictures, or of the data set")
     flag = flags.add_argument_group("data").add_argument
     flag("--data", default="folder", metavar="NAME", help=f"one of {', '.join(dataset_names())}")
+    text = "module or package to import first, which registers further data sets"
+    flag("--plugin", type=Path, metavar="PATH", help=text)
     data_flag(flag)
     return flags
 
@@ -47,6 +57,9 @@ def parser() -> argparse.ArgumentParser:
 def load(options: argparse.Namespace) -> ImageData:
     """The images that the flags ask for."""
     given = data_options(options)
+    if options.plugin:
+        sys.path.insert(0, str(options.plugin.resolve().parent))
+        importlib.import_module(options.plugin.stem)
     try:
         return load_dataset(options.data, options.path, **given)
     except TypeError as error:  # an option that the data set does not have

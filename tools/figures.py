@@ -9,23 +9,25 @@ every run of examples/train_large_scale.py, 9 by tools/results.py.
 
 import argparse
 import functools
-import json
 import math
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 import numpy as np
 from keras import ops
+from paper_data.gtsrb import TRAIN_SIDES, held_out_tracks, load_photographs
+from results import load
 
 import gdn_keras
 from gdn_keras.analysis import scale_selection
 from gdn_keras.analysis.plots import COLORS, figure_file
 from gdn_keras.datasets import digit_scenes, draw_sizes, load_embedded_digits, rescale_images
-from gdn_keras.datasets.catalogue.gtsrb import TRAIN_SIDES, held_out_tracks, load_photographs
 from gdn_keras.detection import draw_boxes
 from gdn_keras.models import scale_channels_of
 from gdn_keras.scale_space import (
@@ -35,12 +37,11 @@ from gdn_keras.scale_space import (
     gaussian_derivative_kernel,
 )
 
-PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+ROOT = Path(__file__).parents[1]
+PICTURES = ROOT / "docs" / "pictures"
 SIGMA, ANGLE = 4.0, math.pi / 6  # as in the paper's figures 3 and 4
 DIGIT = 3  # of the test digits in the package
 SCENE_SIZES, SCENE_SEED = tuple(2 ** (k / 2) for k in range(-1, 7)), 1
-SHIPPED = Path(__file__).parents[1] / "saved_models" / "digit_detector" / "average_precision.json"
-PLAIN = PICTURES.parent / "results" / "detector_plain_former.json"  # the better one
 
 
 def support_regions(path: Path) -> None:
@@ -143,17 +144,21 @@ def headline(path: Path) -> None:
     found = {
         name: values[0] for name, values in detector.predict(scene.image[None], verbose=0).items()
     }
-    contestants = {"gdn_keras": SHIPPED, "plain CNN, trained on the same size": PLAIN}
+    contestants = {
+        "gdn_keras": "detector",
+        "plain CNN, trained on the same size": "detector_plain_former",  # the better one
+    }
     with figure_file(path, 1, 2, (9.6, 4.0)) as (figure, axes):
         picture, curves = axes[0]
         grid = picture.get_gridspec()
         grid.set_width_ratios((1.75, 1))
         picture.imshow(draw_boxes(scene.image, found, scale=2))
         picture.set_axis_off()
-        for label, file in contestants.items():
-            rows = json.loads(file.read_text())["sizes"]
-            sizes = [row["size"] for row in rows]
-            curves.plot(sizes, [row["ap50"] for row in rows], "o-", markersize=4, label=label)
+        for label, name in contestants.items():
+            rows = [row for row in load(name)[0] if row["size"] != "all"]
+            sizes = [float(row["size"]) for row in rows]
+            precisions = [float(row["ap50"]) for row in rows]
+            curves.plot(sizes, precisions, "o-", markersize=4, label=label)
         curves.axvline(1, color="0.5", linestyle="--", linewidth=1)
         curves.text(1.1, 0.8, "training size", color="0.4", fontsize=9)
         curves.set_xscale("log", base=2)

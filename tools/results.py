@@ -1,43 +1,39 @@
-"""Keeps the results of finished runs in docs/results, and makes tables and pictures of them.
+"""Tables and pictures from benchmarks/results, which has a row for each run and size.
 
-    python tools/results.py keep runs/large_size2 large_size2
-    python tools/results.py table large_size2 default_size1
-    python tools/results.py seeds traffic_signs gtsrb_seed1 gtsrb_seed2
+    python tools/results.py table large_size1 large_size1:2 gtsrb detector stir_mnist_1
+    python tools/results.py keep runs/large_size2 digits large_size2
     python tools/results.py draw
 
-A table has accuracy over test size, the slope of scale selection from size 1 to 4, and by how much
-the histograms at sizes a factor sqrt(2) apart differ from shifts of one another. Runs that differ
-in their seeds are one row: the mean, and the lowest and highest; detectors have one for each
-measure, and STIR-MNIST has means over groups of its 48 sizes.
+A table has the mean over the seeds of a name at each size, with the lowest and highest; NAME:SEED
+is one run. `keep` adds a finished run to a file such as benchmarks/results/digits.csv.
+STIR-MNIST, with 48 sizes, has means over groups of them. "Shifts to within" is by what share of
+the images the histograms of selected channels at sizes 1 to 4 differ from shifts of one another.
 """
 
 import argparse
-import json
+import csv
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gdn_keras.analysis import plots
-from gdn_keras.training.classification_task import RESULTS, curve
-from gdn_keras.training.detection_task import AVERAGE_PRECISION
-from gdn_keras.training.run_folder import read_results
-
 ROOT = Path(__file__).parents[1]
-KEPT = ROOT / "docs" / "results"
-SHIPPED = ROOT / "saved_models"
+KEPT = ROOT / "benchmarks" / "results"
 PICTURES = ROOT / "docs" / "pictures"
 
+Run = list[dict[str, str]]
 
+_PERCENT = 100, 2
 _MEASURES = {
-    "accuracy": "correct, %",
-    "ap50": "IoU 0.5",
-    "ap75": "IoU 0.75",
-    "ap": "COCO mean",
-    "size_error": "error of the size, %",
-    "center_error": "error of the centre, %",
+    "accuracy": ("correct, %", *_PERCENT),
+    "ap50": ("IoU 0.5", 1, 3),
+    "ap75": ("IoU 0.75", 1, 3),
+    "ap": ("COCO mean", 1, 3),
+    "size_error": ("error of the size, %", *_PERCENT),
+    "center_error": ("error of the centre, %", *_PERCENT),
 }
-
-
+_OF_RUNS = {"slope": ("slope", 1, 2), "shifts": ("shifts to within, %", 100, 1)}
+_MANY_SIZES = 20
 _EXTENSIONS = {
     "plain": "as it is",
     "zero_order=True": "zero order",
@@ -46,82 +42,117 @@ _EXTENSIONS = {
 }
 
 
-def keep(run: Path, name: str) -> Path:
-    """Copies what a run found out, of a classifier or of a detector."""
-    found = run / AVERAGE_PRECISION
-    results = json.loads(found.read_text()) if found.exists() else read_results(run, RESULTS)
-    KEPT.mkdir(exist_ok=True)
-    path = KEPT / f"{name}.json"
-    path.write_text(json.dumps(results) + "\n")
-    return path
+def load(name: str) -> list[Run]:
+    """The runs of a name, or of NAME:SEED, in the order of their seeds."""
+    stem, seed = re.fullmatch(r"(.+?)(?::(\d+))?", name).groups()
+    runs: dict[str, Run] = {}
+    for file in sorted(KEPT.glob("*.csv")):
+        with open(file, newline="") as stream:
+            for row in csv.DictReader(stream):
+                if row["name"] == stem and row["seed"] == (seed or row["seed"]):
+                    runs.setdefault(row["seed"], []).append(row)
+    if not runs:
+        raise SystemExit(f"error: no run in {KEPT} has the name {name}")
+    return [runs[key] for key in sorted(runs, key=int)]
 
 
-def load(name: str) -> dict:
-    """The results of a shipped model, or those kept under a name."""
-    places = (SHIPPED / name / RESULTS, SHIPPED / name / AVERAGE_PRECISION, KEPT / f"{name}.json")
-    return json.loads(next(place for place in places if place.exists()).read_text())
+def curve(run: Run) -> dict[float, float]:
+    """Accuracy by size."""
+    return {float(row["size"]): float(row["accuracy"]) for row in run}
 
 
 def table(names: Sequence[str]) -> str:
-    """Markdown: a row for each network."""
-    runs = {name: load(name) for name in names}
-    sizes = [row["size"] for row in runs[names[0]]["sizes"]]
-    head = ["", *(f"{size:.3g}" for size in sizes), "slope", "shifts to within"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for name, results in runs.items():
-        accuracies = curve(results)
-        cells = [f"{100 * accuracies[size]:.2f}" for size in sizes]
-        slope = results.get("selection_slope")
-        shifts = largest_difference_of_shifts(results)
-        cells += ["–" if slope is None else f"{slope:.2f}"]
-        cells += ["–" if shifts is None else f"{100 * shifts:.1f} %"]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+    """Markdown: a row for each name and measure."""
+    lines = []
+    for name in names:
+        runs = load(name)
+        grouped = len(runs[0]) > _MANY_SIZES
+        for line in _groups(runs) if grouped else _rows(name, runs):
+            if line not in lines:  # the head, which most have in common
+                lines.append(line)
     return "\n".join(lines)
 
 
-def seeds(names: Sequence[str]) -> str:
-    """Markdown: for each measure and size, the mean over runs, the lowest and the highest."""
-    runs = [load(name) for name in names]
-    if "mean" in runs[0]:
-        return _groups(runs)
-    sizes = [row["size"] for row in runs[0]["sizes"]]
-    lines = [
-        f"| | {' | '.join(f'{size:.3g}' for size in sizes)} |",
-        "|---" * (len(sizes) + 1) + "|",
-    ]
-    for measure, title in _MEASURES.items():
-        if measure not in runs[0]["sizes"][0]:
+def _rows(name: str, runs: Sequence[Run]) -> list[str]:
+    """For each measure a line of all sizes, below a head."""
+    first = [row for row in runs[0] if row["size"] != "all"]
+    extra = [key for key in _OF_RUNS if first[0].get(key)]
+    head = [f"{float(row['size']):.3g}" for row in first] + [_OF_RUNS[key][0] for key in extra]
+    lines = [f"| | {' | '.join(head)} |", "|---" * (len(head) + 1) + "|"]
+    for measure, (title, *form) in _MEASURES.items():
+        if measure not in first[0]:
             continue
-        factor, digits = (100, 2) if "%" in title else (1, 3)
-        cells = []
-        for k in range(len(sizes)):
-            cells.append(_spread([factor * run["sizes"][k][measure] for run in runs], digits))
-        lines.append(f"| {title} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        columns = [[run[k][measure] for run in runs] for k in range(len(first))]
+        cells = [_spread(values, *form) for values in columns]
+        cells += [_spread([run[0][key] for run in runs], *_OF_RUNS[key][1:]) for key in extra]
+        lines.append(f"| {name}, {title} | {' | '.join(cells)} |")
+    return lines
 
 
-def _groups(runs: Sequence[Mapping]) -> str:
-    """The same for STIR-MNIST, whose sizes are too many for a table."""
+def _groups(runs: Sequence[Run]) -> list[str]:
+    """A line of means over sizes, and of the worst size."""
     columns: dict[str, list[float]] = {}
     for run in runs:
-        accuracy = {int(size): 100 * value for size, value in run["accuracy"].items()}
-        for low, high in ((17, 32), (33, 48), (49, 64)):
-            part = [accuracy[size] for size in range(low, high + 1)]
-            columns.setdefault(f"{low}–{high}", []).append(sum(part) / len(part))
-        means = {"all": "all sizes", "unseen": "sizes not trained on"}
-        for key, title in means.items():
-            if key in run["mean"]:
-                columns.setdefault(title, []).append(100 * run["mean"][key])
-        columns.setdefault("worst size", []).append(min(accuracy.values()))
-    cells = [_spread(values, 2) for values in columns.values()]
-    return f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|\n| {' | '.join(cells)} |"
+        thirds = {f"{low}–{low + 15}": range(low, low + 16) for low in (17, 33, 49)}
+        parts = {
+            title: [r for r in run if int(r["size"]) in part] for title, part in thirds.items()
+        }
+        parts["all sizes"] = run
+        parts["sizes not trained on"] = [row for row in run if row["trained"] == "0"]
+        for title, part in parts.items():
+            if part:
+                accuracies = curve(part).values()
+                columns.setdefault(title, []).append(sum(accuracies) / len(accuracies))
+        columns.setdefault("worst size", []).append(min(curve(run).values()))
+    cells = [_spread(values, *_PERCENT) for values in columns.values()]
+    return [
+        f"| {' | '.join(['', *columns])} |",
+        "|---" * (len(columns) + 1) + "|",
+        f"| {' | '.join([runs[0][0]['name'], *cells])} |",
+    ]
 
 
-def _spread(values: Sequence[float], digits: int) -> str:
-    """The mean, and the lowest and highest of several."""
-    numbers = sum(values) / len(values), min(values), max(values)
-    mean, low, high = (f"{number:.{digits}f}" for number in numbers)
-    return f"{mean} ({low}–{high})" if len(values) > 1 else mean
+def _spread(values: Sequence[float | str], factor: float, digits: int) -> str:
+    """The mean, and the lowest and highest of several; a dash where a value is missing."""
+    if "" in values:
+        return "–"
+    numbers = [factor * float(value) for value in values]
+    mean, low, high = (
+        f"{x:.{digits}f}" for x in (sum(numbers) / len(numbers), min(numbers), max(numbers))
+    )
+    return f"{mean} ({low}–{high})" if len(numbers) > 1 else mean
+
+
+def keep(folder: Path, table: str, name: str) -> Path:
+    """Adds what a run found out, of a classifier or of a detector, to a file."""
+    import json
+
+    from gdn_keras.training.classification_task import RESULTS
+    from gdn_keras.training.detection_task import AVERAGE_PRECISION
+    from gdn_keras.training.run_folder import read_results
+
+    found = folder / AVERAGE_PRECISION
+    results = json.loads(found.read_text()) if found.exists() else read_results(folder, RESULTS)
+    path = KEPT / f"{table}.csv"
+    with open(path, newline="") as stream:
+        columns = csv.DictReader(stream).fieldnames or []
+    run = {
+        "name": name,
+        "seed": results["settings"]["seed"],
+        "slope": results.get("selection_slope", results.get("slope")),
+    }
+    if "shifts" in columns:
+        run["shifts"] = largest_difference_of_shifts(results)
+    trained = results["settings"].get("train_sizes", ())
+    with open(path, "a", newline="") as stream:
+        writer = csv.DictWriter(stream, columns, extrasaction="ignore", lineterminator="\n")
+        for row in results["sizes"]:
+            facts = {"trained": int(row["size"] in trained)}
+            if "selected" in row:
+                facts["selected"] = " ".join(map(str, row["selected"]))
+            values = {**run, **row, **facts}
+            writer.writerow({k: f"{v:.6g}" if type(v) is float else v for k, v in values.items()})
+    return path
 
 
 def largest_difference_of_shifts(results: Mapping) -> float | None:
@@ -143,23 +174,30 @@ def largest_difference_of_shifts(results: Mapping) -> float | None:
 
 
 def draw() -> list[Path]:
-    """Accuracy over size, by training size and with extensions of the network."""
+    """Accuracy over size, by training size and with extensions of the network; seed 0."""
+    from gdn_keras.analysis import draw_generalization
+
     curves: dict[str, dict] = {"training_sizes": {}}
-    for size in (1, 2, 4):  # seed 0
+    for size in (1, 2, 4):
         names = {f"10 channels, size {size}": f"large_size{size}"}
         names[f"1 channel, size {size}"] = f"single_size{size}"
-        curves["training_sizes"] |= {title: curve(load(name)) for title, name in names.items()}
-    for data in ("fashion_mnist", "cifar10"):
-        variants = {_EXTENSIONS[name]: runs for name, runs in load(f"{data}_variants").items()}
-        (variants["zero order and residual, all images"],) = load(f"{data}_all").values()
-        curves[f"{data}_extensions"] = {
-            title: {float(size): value for size, value in runs[0]["accuracy"].items()}
-            for title, runs in variants.items()
+        curves["training_sizes"] |= {title: curve(load(n)[0]) for title, n in names.items()}
+    everything = {
+        "fashion_mnist": "residual=True,zero_order=True",
+        "cifar10": "network=large,residual=True,zero_order=True",
+    }
+    for data, best in everything.items():
+        names = {
+            title: f"{data}_variants: {name}"
+            for name, title in _EXTENSIONS.items()
+            if (data, name) != ("cifar10", "order=3")
         }
+        names["zero order and residual, all images"] = f"{data}_all: {best}"
+        curves[f"{data}_extensions"] = {title: curve(load(n)[0]) for title, n in names.items()}
     paths = []
     for name, lines in curves.items():
         paths.append(PICTURES / f"{name}.png")
-        plots.draw_generalization(lines, paths[-1], () if name == "training_sizes" else (1,))
+        draw_generalization(lines, paths[-1], () if name == "training_sizes" else (1,))
     return paths
 
 
@@ -168,18 +206,16 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    keeping = commands.add_parser("keep", help="copy a run's results")
-    keeping.add_argument("run", type=Path)
-    keeping.add_argument("name")
     commands.add_parser("table", help="print a table").add_argument("names", nargs="+")
-    commands.add_parser("seeds", help="print their means").add_argument("names", nargs="+")
+    keeping = commands.add_parser("keep", help="add a run's results")
+    keeping.add_argument("run", type=Path)
+    keeping.add_argument("table")
+    keeping.add_argument("name")
     commands.add_parser("draw", help="draw accuracy over size into docs/pictures")
     options = parser.parse_args()
-    if options.command == "keep":
-        print(keep(options.run, options.name))
-    elif options.command == "table":
+    if options.command == "table":
         print(table(options.names))
-    elif options.command == "seeds":
-        print(seeds(options.names))
+    elif options.command == "keep":
+        print(keep(options.run, options.table, options.name))
     else:
         print(*draw(), sep="\n")

@@ -1,6 +1,6 @@
 """A real task: blood cells, trained at one magnification and tested at others.
 
-    python benchmarks/detectors/blood_cells.py BCCD --output benchmarks/results/blood_cells
+    python benchmarks/detectors/blood_cells.py BCCD --output DIR
 
 BCCD is a folder in the layout of Pascal VOC (Annotations, JPEGImages, ImageSets). Trained on its
 205 training images at a quarter of their resolution, 160×120 pixels, with their mirror images;
@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -119,15 +120,15 @@ def table(results: dict[str, list[dict]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Trains what is not trained yet, tests and reports."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="of BCCD, with Annotations and JPEGImages")
-    parser.add_argument("--output", type=Path, default=Path("benchmarks/results/blood_cells"))
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     try:
         open_run({"epochs": options.epochs, "seed": options.seed}, options.output)
     except (ValueError, OSError) as error:

@@ -11,6 +11,8 @@ import argparse
 import os
 import resource
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -29,14 +31,14 @@ def peak_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", help="file of a detector of digits")
+    parser.add_argument("model", type=Path, help="file of a detector of digits")
     parser.add_argument("--width", type=int, default=2000)
     parser.add_argument("--height", type=int, default=1500)
     parser.add_argument("--background", default="empty", help="empty or clutter (empty)")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     shape = options.height, options.width
     detector = load_network(options.model)
     recipe = digit_scenes(

@@ -1,6 +1,6 @@
 """Ours beside what a user would choose instead: accuracy over size, and time per image.
 
-    python benchmarks/detectors/run.py --output benchmarks/results/detectors
+    python benchmarks/detectors/run.py --output DIR
 
 Trained for as many steps on the same scenes, with digits of one size, and decoded by the same code:
 
@@ -17,6 +17,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,17 +73,17 @@ def table(results: dict[str, dict[str, Any]], times: dict[str, list[float]]) -> 
     return "\n\n".join([*parts, "\n".join(lines)]) + "\n"
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Trains what is not trained yet, measures and reports."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("benchmarks/results/detectors"))
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--mnist-dir", help="all of MNIST, instead of the package's digits")
     parser.add_argument("--background", default="empty", help="empty or clutter (empty)")
     parser.add_argument("--epochs", type=int, default=DetectorRecipe.epochs)
     parser.add_argument("--steps", type=int, default=DetectorRecipe.steps)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     recipe = DetectorRecipe(
         background=options.background,
         mnist_dir=options.mnist_dir,

@@ -10,16 +10,22 @@ from gdn_keras.datasets.boxes import (
     load_pascal_voc,
     read_boxed_images,
 )
-from gdn_keras.datasets.digits import Digits, load_embedded_digits, load_mnist_tfds
-from gdn_keras.datasets.files import read_picture
+from gdn_keras.datasets.digits import (
+    Digits,
+    load_embedded_digits,
+    load_mnist_directory,
+    load_mnist_tfds,
+)
+from gdn_keras.datasets.figures import draw_sizes
+from gdn_keras.datasets.folder import picture_heights
 from gdn_keras.datasets.frames import light_on_dark, place_in_frame, place_object
-from gdn_keras.datasets.idx import load_mnist_directory
 from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
+from gdn_keras.datasets.image_files import read_picture
 from gdn_keras.datasets.large_scale import load_large_scale
+from gdn_keras.datasets.mnist import large_scale_data, original_data
 from gdn_keras.datasets.object_scales import suggest_scales
 from gdn_keras.datasets.official import load_official_large_scale
 from gdn_keras.datasets.photographs import rescale_photographs
-from gdn_keras.datasets.pictures import draw_sizes
 from gdn_keras.datasets.pipelines import (
     epoch_order,
     evaluation_pipeline,
@@ -27,14 +33,13 @@ from gdn_keras.datasets.pipelines import (
     training_pipeline,
 )
 from gdn_keras.datasets.registry import dataset_names, load_dataset, register_dataset
-from gdn_keras.datasets.resampling import resampling_matrix
 from gdn_keras.datasets.scenes import Scenes, digit_scenes, scene_pipeline, scene_set
 from gdn_keras.datasets.transform import (
     TEST_SIZES,
     TRAIN_SIZES,
+    resampling_matrix,
     rescale_images,
     rescale_map,
-    rescale_to_sizes,
 )
 
 __all__ = [
@@ -51,6 +56,7 @@ __all__ = [
     "draw_sizes",
     "epoch_order",
     "evaluation_pipeline",
+    "large_scale_data",
     "light_on_dark",
     "load_coco",
     "load_dataset",
@@ -60,6 +66,8 @@ __all__ = [
     "load_mnist_tfds",
     "load_official_large_scale",
     "load_pascal_voc",
+    "original_data",
+    "picture_heights",
     "place_in_frame",
     "place_object",
     "random_affine",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gdn_keras.checks import check_positive
-from gdn_keras.datasets.files import read_picture, resized
+from gdn_keras.datasets.image_files import read_picture, resized
 
 
 class BoxedImage(NamedTuple):

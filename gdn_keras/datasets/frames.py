@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gdn_keras.datasets.files import import_pillow
+from gdn_keras.datasets.image_files import import_pillow
 
 # Share of the frame that an object may fill: the largest training digits fill as much.
 _FILL = 80 / 112

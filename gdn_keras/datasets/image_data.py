@@ -1,15 +1,42 @@
 """Images with labels, and the one object that training, analysis, tuning and export take."""
 
+import abc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gdn_keras.datasets.lazy_images import ConcatenatedImages, LazyImages
-
 if TYPE_CHECKING:
     import keras
+
+
+class LazyImages(abc.ABC):
+    """Images indexed along the first axis as an array is; `np.asarray` makes all of them.
+
+    Args:
+        shape: `(n, height, width, channels)`.
+        dtype: Of the pixels.
+    """
+
+    def __init__(self, shape: Sequence[int], dtype: Any) -> None:
+        self.shape = tuple(shape)
+        self.dtype = np.dtype(dtype)
+        self.ndim = len(self.shape)
+
+    @abc.abstractmethod
+    def read(self, indices: np.ndarray) -> np.ndarray:
+        """The images of these indices `[m]`, none of them negative, as `[m, height, width, c]`."""
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        indices = np.arange(len(self))[index]
+        return self.read(np.ravel(indices)).reshape(*np.shape(indices), *self.shape[1:])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self[:], dtype)
 
 
 @dataclass(frozen=True)
@@ -104,6 +131,23 @@ def concatenate(parts: Sequence[LabelledImages]) -> LabelledImages:
     if len(parts) == 1:
         return parts[0]
     return LabelledImages(
-        ConcatenatedImages([part.images for part in parts]),
+        _ConcatenatedImages([part.images for part in parts]),
         np.concatenate([part.labels for part in parts]),
     )
+
+
+class _ConcatenatedImages(LazyImages):
+    """Arrays of images of one shape, one after the other."""
+
+    def __init__(self, arrays: Sequence[Any]) -> None:
+        self._arrays = arrays
+        self._ends = np.cumsum([len(array) for array in arrays])
+        super().__init__((int(self._ends[-1]), *arrays[0].shape[1:]), arrays[0].dtype)
+
+    def read(self, indices: np.ndarray) -> np.ndarray:
+        which = np.searchsorted(self._ends, indices, side="right")
+        result = np.empty((len(indices), *self.shape[1:]), self.dtype)
+        for k, array in enumerate(self._arrays):
+            start = self._ends[k] - len(array)
+            result[which == k] = array[indices[which == k] - start]
+        return result

@@ -1,24 +1,27 @@
 """MNIST Large Scale: made from MNIST once for each size, then mapped from disk."""
 
+import errno
 import hashlib
+import io
 import json
 import os
+import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
+from gdn_keras.atomic_files import remove_leftovers, replacing
 from gdn_keras.checks import check_positive
-from gdn_keras.datasets.cache import cache_directory, open_array, with_progress, write_array
 from gdn_keras.datasets.digits import Digits, load_embedded_digits
 from gdn_keras.datasets.image_data import LabelledImages
-from gdn_keras.datasets.selection import checked_count
+from gdn_keras.datasets.splits import select_split
 from gdn_keras.datasets.transform import RECIPE, checked_shape, rescale_images
 from gdn_keras.reporting import Reporter
 
-SPLITS = ("train", "validation", "test")
 DTYPE = "uint8"
+ENVIRONMENT_VARIABLE = "GDN_KERAS_CACHE"
 _CHUNK = 500
 
 
@@ -70,40 +73,35 @@ def load_large_scale(
     )
     shape = (len(digits), *output_shape, 1)
     if not cache:
-        images = np.empty(shape, DTYPE)
-        for start, chunk in _chunks(digits, size, output_shape):
-            images[start : start + len(chunk)] = chunk
-        return LabelledImages(images, labels)
+        made = (image for chunk in _chunks(digits, size, output_shape) for image in chunk)
+        return LabelledImages(np.fromiter(made, (DTYPE, shape[1:]), len(digits)), labels)
 
     name = f"mnist_large_scale-{split}-size{size:.4g}-{len(digits)}"
     file = cache_directory(cache_dir) / f"{name}-{_fingerprint(digits, size, output_shape)}.npy"
     images = open_array(file, shape, DTYPE)
     if images is None or not _is_intact(images, digits, size):
-        _build(file, shape, digits, size, verbose)
+        reporter = Reporter(sys.stderr if verbose else io.StringIO())
+        reporter.line(
+            f"Making {len(digits)} images of size {size:.4g}: {np.prod(shape) / 1e6:.0f} MB in "
+            f"{file.parent}"
+        )
+        _write_array(file, shape, DTYPE, _chunks(digits, size, output_shape, reporter))
         images = open_array(file, shape, DTYPE)
         if images is None:
             raise OSError(f"{file} was written but cannot be read back")
     return LabelledImages(images, labels)
 
 
-def _build(
-    file: Path, shape: tuple[int, ...], digits: np.ndarray, size: float, verbose: bool
-) -> None:
-    chunks = (chunk for _, chunk in _chunks(digits, size, (shape[1], shape[2])))
-    if verbose:
-        megabytes = np.prod(shape) * np.dtype(DTYPE).itemsize / 1e6
-        Reporter(sys.stderr).line(
-            f"Making {shape[0]} images of size {size:.4g}: {megabytes:.0f} MB in {file.parent}"
-        )
-        chunks = with_progress(chunks, -(-shape[0] // _CHUNK), f"size {size:.4g}")
-    write_array(file, shape, DTYPE, chunks)
-
-
 def _chunks(
-    digits: np.ndarray, size: float, output_shape: tuple[int, int]
-) -> Iterator[tuple[int, np.ndarray]]:
+    digits: np.ndarray,
+    size: float,
+    output_shape: tuple[int, int],
+    reporter: Reporter | None = None,
+) -> Iterator[np.ndarray]:
     for start in range(0, len(digits), _CHUNK):
-        yield start, rescaled_pixels(digits[start : start + _CHUNK], size, output_shape)
+        yield rescaled_pixels(digits[start : start + _CHUNK], size, output_shape)
+        if reporter:
+            reporter.update(f"size {size:.4g}: {min(start + _CHUNK, len(digits))} images")
 
 
 def rescaled_pixels(
@@ -121,36 +119,48 @@ def _is_intact(images: np.ndarray, digits: np.ndarray, size: float) -> bool:
 
 
 def _fingerprint(digits: np.ndarray, size: float, output_shape: tuple[int, int]) -> str:
-    facts = {
-        "recipe": RECIPE,
-        "dtype": DTYPE,
-        "size": float(size),
-        "output_shape": output_shape,
-        "shape": digits.shape,
-        "digits": hashlib.sha256(np.ascontiguousarray(digits).data).hexdigest(),
-    }
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    facts = [RECIPE, DTYPE, float(size), output_shape, digits.shape]
+    facts.append(hashlib.sha256(np.ascontiguousarray(digits).data).hexdigest())
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
 
-def select_split(
-    source: Digits, split: str, count: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """The images and labels of a split, checked."""
-    if split not in SPLITS:
-        raise ValueError(f"`split` must be one of {SPLITS}. Received: split={split!r}")
-    if not isinstance(source, Sequence) or len(source) != 4:
-        raise ValueError(f"`source` must be `Digits`, four arrays. Received: source={source!r}")
-    images, labels = source[2:] if split == "test" else source[:2]
-    images, labels = np.asarray(images), np.asarray(labels)
-    if images.ndim != 3 or labels.shape != images.shape[:1]:
-        raise ValueError(
-            "`source` must hold images [n, height, width] and as many labels [n]. "
-            f"Received: shapes {images.shape} and {labels.shape}"
+def cache_directory(directory: str | os.PathLike | None = None) -> Path:
+    """`directory`, else the environment variable GDN_KERAS_CACHE, else ~/.cache/gdn_keras."""
+    directory = directory or os.environ.get(ENVIRONMENT_VARIABLE) or "~/.cache/gdn_keras"
+    return Path(directory).expanduser()
+
+
+def open_array(file: Path, shape: tuple[int, ...], dtype: str) -> np.ndarray | None:
+    """Maps a whole array of this shape and type from `file`, or returns `None`."""
+    try:
+        array = np.lib.format.open_memmap(file, mode="r")
+    except (OSError, ValueError, EOFError):
+        return None
+    whole = file.stat().st_size == array.offset + array.nbytes
+    return array if whole and array.shape == shape and array.dtype == dtype else None
+
+
+def _write_array(
+    file: Path, shape: tuple[int, ...], dtype: str, chunks: Iterable[np.ndarray]
+) -> None:
+    """Writes `chunks`, which together have `shape`, as one .npy file, whole or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(file)
+    _require_space(file.parent, int(np.prod(shape)) * np.dtype(dtype).itemsize)
+    header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
+    # Not through a memory map: on a disk that becomes full, writing to it ends the process.
+    with replacing(file) as temporary, open(temporary, "wb") as stream:
+        np.lib.format.write_array_header_2_0(stream, header)
+        for chunk in chunks:
+            stream.write(np.ascontiguousarray(chunk, dtype).data)
+
+
+def _require_space(directory: Path, needed: int) -> None:
+    free = shutil.disk_usage(directory).free
+    if free < needed + (64 << 20):
+        raise OSError(
+            errno.ENOSPC,
+            f"The cache needs {needed / 1e9:.2f} GB and only {free / 1e9:.2f} GB are free. Pass "
+            f"`cache_dir`, set {ENVIRONMENT_VARIABLE}, or ask for fewer images with `count`",
+            str(directory),
         )
-    if split != "test":
-        validation = 10_000 if len(images) == 60_000 else len(images) // 10
-        part = slice(len(images) - validation, None)
-        part = part if split == "validation" else slice(0, part.start)
-        images, labels = images[part], labels[part]
-    count = checked_count(count, len(images))
-    return images[:count], labels[:count]

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gdn_keras.checks import check_positive
-from gdn_keras.datasets.image_data import LabelledImages
-from gdn_keras.datasets.large_scale import SPLITS
-from gdn_keras.datasets.lazy_images import LazyImages
-from gdn_keras.datasets.selection import checked_count
+from gdn_keras.datasets.image_data import LabelledImages, LazyImages
+from gdn_keras.datasets.splits import SPLITS, checked_count
 from gdn_keras.datasets.transform import TRAIN_SIZES
 
 if TYPE_CHECKING:

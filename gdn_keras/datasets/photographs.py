@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gdn_keras.datasets.frames import place_in_frame
-from gdn_keras.datasets.lazy_images import LazyImages
+from gdn_keras.datasets.image_data import LazyImages
 from gdn_keras.datasets.transform import rescale_images
 
 # What a pixel integrates over, about: the standard deviation of its blur, in pixels.
@@ -42,18 +42,6 @@ class FramedPictures(LazyImages):
             else:
                 image[...] = crop_about(self._pictures[i], self.shape[1], self._centers[i])
         return images
-
-
-class RescaledPictures(LazyImages):
-    """Pictures of one size, rescaled into frames as they are read; see `rescale_photographs`."""
-
-    def __init__(self, pictures: np.ndarray, size: float, frame: int) -> None:
-        super().__init__((len(pictures), frame, frame, pictures.shape[3]), "uint8")
-        self._pictures = pictures
-        self._size = size
-
-    def read(self, indices: np.ndarray) -> np.ndarray:
-        return rescale_photographs(self._pictures[indices], self._size, self.shape[1])
 
 
 def crop_about(picture: np.ndarray, frame: int, center: tuple[float, float]) -> np.ndarray:

@@ -1,12 +1,9 @@
-"""Data sets by name: the files of `gdn_keras.datasets.catalogue`, and what users register."""
+"""Data sets by name: those of this package, and those that users register."""
 
-import importlib
 import os
-import pkgutil
 from collections.abc import Callable
 from typing import Any
 
-from gdn_keras.datasets import catalogue
 from gdn_keras.datasets.image_data import ImageData
 
 Loader = Callable[..., ImageData]
@@ -55,22 +52,15 @@ def load_dataset(
         name: One of `dataset_names()`.
         directory: Where its files are, as its makers give them out. `None` for data that come
             with the package.
-        **options: As the function of this name in `gdn_keras.datasets.catalogue` takes them.
+        **options: As the function of this name takes them.
     """
-    return dataset_loader(name)(directory, **options)
-
-
-def dataset_loader(name: str) -> Loader:
-    """The function that was registered under this name."""
-    if name not in dataset_names():
+    if name not in _LOADERS:
         raise ValueError(f"`name` must be one of {dataset_names()}. Received: name={name!r}")
-    return _LOADERS[name]
+    return _LOADERS[name](directory, **options)
 
 
 def dataset_names() -> tuple[str, ...]:
     """All names that `load_dataset` knows, sorted."""
-    for module in pkgutil.iter_modules(catalogue.__path__):
-        importlib.import_module(f"{catalogue.__name__}.{module.name}")
     return tuple(sorted(_LOADERS))
 
 

@@ -20,8 +20,8 @@ from gdn_keras.checks import (
 from gdn_keras.datasets.augmentation import ROTATION, SHEAR
 from gdn_keras.datasets.clutter import draw_clutter
 from gdn_keras.datasets.digits import Digits, load_embedded_digits
-from gdn_keras.datasets.large_scale import select_split
-from gdn_keras.datasets.resampling import resampling_matrix
+from gdn_keras.datasets.splits import select_split
+from gdn_keras.datasets.transform import resampling_matrix
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -4,16 +4,15 @@ Resizing about the centre and Gaussian smoothing are both linear and separable, 
 are `Y = A X Bᵀ`, with `A` and `B` from `resampling_matrix`: two matrix products for a whole batch.
 """
 
+import functools
 import math
-import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import ndimage
 
-from gdn_keras.checks import check_positive
-from gdn_keras.datasets.resampling import check_resampling, resampling_matrix
+from gdn_keras.checks import check_boundary, check_non_negative, check_positive
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -24,10 +23,9 @@ TEST_SIZES = tuple(2.0 ** (k / 4) for k in range(-4, 13))
 # Part of every cache's fingerprint: change it whenever a result of this file changes.
 RECIPE = "cubic spline, frame on zeros, sigma 7/8 size, peak 255, rounded, 2"
 
+# What scipy.ndimage calls each boundary rule; zeros are put in afterwards.
+_SPLINE_MODES = {"constant": "reflect", "symmetric": "reflect", "edge": "nearest"}
 _PEAK = 255.0
-_IMAGES_PER_THREAD = 256
-_CHUNK_BYTES = 1 << 20  # stay in the processor's cache from one product to the next
-_BLAS_THREADS_FROM = 1 << 18  # multiplications, in OpenBLAS
 
 
 def rescale_images(
@@ -82,38 +80,19 @@ def rescale_images(
             contains NaN.
     """
     images = _checked_images(images, peak)
-    check_resampling(size, smoothing, boundary)
-    color = images.ndim == 4
-    planes = np.moveaxis(images, 3, 1) if color else images[:, None]
-    count, channels, height, width = planes.shape
-    output_height, output_width = checked_shape(output_shape)
-    vertical = resampling_matrix(height, output_height, size, smoothing, boundary)
-    horizontal = resampling_matrix(width, output_width, size, smoothing, boundary)
-
-    result = np.empty((count, channels, output_height, output_width), "float32")
-    workers = min(os.cpu_count() or 1, -(-count // _IMAGES_PER_THREAD)) or 1
-    shares = [slice(count * i // workers, count * (i + 1) // workers) for i in range(workers)]
-    with ThreadPoolExecutor(workers) as pool:
-        jobs = [
-            pool.submit(_rescale_into, result[share], planes[share], vertical, horizontal, peak)
-            for share in shares
-        ]
-    for job in jobs:
-        job.result()
-    return np.ascontiguousarray(np.moveaxis(result, 1, 3)) if color else result[:, 0]
-
-
-def rescale_to_sizes(
-    images: np.ndarray, sizes: Iterable[float] = TEST_SIZES, **options: Any
-) -> dict[float, np.ndarray]:
-    """Your own images at many sizes: `{size: rescale_images(images, size, **options)}`.
-
-    Example, how a classifier of yours generalises over scale:
-
-    >>> for size, x in rescale_to_sizes(images, boundary="symmetric", peak=None).items():
-    ...     print(size, classifier.evaluate(x, labels))  # doctest: +SKIP
-    """
-    return {float(size): rescale_images(images, size, **options) for size in sizes}
+    shapes = zip(images.shape[1:3], checked_shape(output_shape), strict=True)
+    vertical, horizontal = (
+        resampling_matrix(length, output, size, smoothing, boundary).astype("float32")
+        for length, output in shapes
+    )
+    # Two large products: many small ones would each wait for BLAS's threads on a busy machine.
+    result = np.tensordot(images.astype("float32"), vertical, (1, 1))
+    result = np.tensordot(result, horizontal, (1, 1))  # [n, height, width], or with channels before
+    if peak is not None:
+        largest = result.max(axis=tuple(range(1, result.ndim)), keepdims=True, initial=0)
+        np.maximum(result, 0, out=result)
+        result *= np.divide(peak, largest, out=np.zeros_like(largest), where=largest > 0)
+    return np.ascontiguousarray(np.moveaxis(result, 1, 3)) if images.ndim == 4 else result
 
 
 def rescale_map(
@@ -136,7 +115,7 @@ def rescale_map(
 
     output_shape = checked_shape(output_shape)
     _check_peak(peak)
-    check_resampling(size, smoothing, boundary)  # here, not inside tf.data
+    _check_resampling(size, smoothing, boundary)  # here, not inside tf.data
 
     def rescale(images: "tf.Tensor") -> "tf.Tensor":
         images = images if images.shape.rank == 4 else tf.expand_dims(images, -1)
@@ -155,43 +134,60 @@ def rescale_map(
     return rescale
 
 
-def _rescale_into(
-    result: np.ndarray,
-    planes: np.ndarray,
-    vertical: np.ndarray,
-    horizontal: np.ndarray,
-    peak: float | None,
-) -> None:
-    """Writes the rescaled `planes` `[n, channels, h, w]` into `result`, a cacheful at a time."""
-    rows, columns = _nonzero_rows(vertical), _nonzero_rows(horizontal)
-    vertical = np.ascontiguousarray(vertical[rows], "float32")
-    horizontal = np.ascontiguousarray(horizontal[columns].T, "float32")
-    inside = result[:, :, rows, columns]
-    if inside.shape != result.shape:
-        result[...] = 0.0
-    step = min(len(planes), -(-_CHUNK_BYTES // (4 * math.prod(inside.shape[1:]))))
-    for start in range(0, len(planes), step or 1):
-        target = inside[start : start + step]
-        images = _product(planes[start : start + step].astype("float32"), horizontal)
-        images = _product(vertical, images)
-        if peak is not None:
-            largest = images.max(axis=(1, 2, 3), keepdims=True, initial=0)
-            np.maximum(images, 0, out=images)
-            images *= np.divide(peak, largest, out=np.zeros_like(largest), where=largest > 0)
-        target[...] = images
+@functools.lru_cache(maxsize=64)
+def resampling_matrix(
+    length: int,
+    output_length: int,
+    size: float,
+    smoothing: float = 7 / 8,
+    boundary: str = "constant",
+) -> np.ndarray:
+    """The matrix that resizes a signal by `size` about its centre and then smooths it.
+
+    Entry `[i, j]` is what a unit pixel at `j` contributes to output `i`: the cubic spline through
+    the pixels (`scipy.ndimage.map_coordinates`, order 3), sampled and then convolved with the
+    normalised sampled Gaussian of `scipy.ndimage.gaussian_filter` (cut at 4 standard deviations).
+
+    Args:
+        length: Number of input pixels.
+        output_length: Number of output pixels.
+        size, smoothing, boundary: as in `rescale_images`.
+
+    Returns:
+        Read-only float64 array `[output_length, length]`.
+    """
+    _check_resampling(size, smoothing, boundary)
+    oversampling = 1 if size >= 1 or smoothing == 0 else math.ceil(2 / size)
+    kernel = _gaussian(smoothing * size * oversampling)
+    reach = len(kernel) // 2
+    fine = np.arange(-reach, (output_length - 1) * oversampling + reach + 1) / oversampling
+    from_center = (fine - (output_length - 1) / 2) / size
+    position = [from_center + (length - 1) / 2]
+    frame = np.heaviside(length / 2 - np.abs(from_center), 0.5)
+
+    matrix = np.empty((output_length, length))
+    for j, pixel in enumerate(np.eye(length)):
+        spline = ndimage.map_coordinates(pixel, position, order=3, mode=_SPLINE_MODES[boundary])
+        if boundary == "constant":
+            spline *= frame
+        matrix[:, j] = np.convolve(spline, kernel, "valid")[::oversampling]
+    matrix.setflags(write=False)
+    return matrix
 
 
-def _product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """`left @ right` in pieces for which BLAS starts no threads: they would fight ours."""
-    step = max(1, _BLAS_THREADS_FROM // math.prod(right.shape[-2:]))
-    rows = range(0, left.shape[-2], step)
-    return np.concatenate([left[..., i : i + step, :] @ right for i in rows], axis=-2)
+def _gaussian(sigma: float) -> np.ndarray:
+    reach = int(4 * sigma + 0.5)
+    if reach == 0:
+        return np.ones(1)
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
+    return kernel / kernel.sum()
 
 
-def _nonzero_rows(matrix: np.ndarray) -> slice:
-    """The rows that the image reaches: beyond them the result is zero, and costs nothing."""
-    rows = np.flatnonzero(np.any(matrix, axis=1))
-    return slice(rows[0], rows[-1] + 1) if len(rows) else slice(0, 1)
+def _check_resampling(size: float, smoothing: float, boundary: str) -> None:
+    """Raise unless these are arguments of `resampling_matrix`."""
+    check_positive("size", size)
+    check_non_negative("smoothing", smoothing)
+    check_boundary(boundary)
 
 
 def _checked_images(images: np.ndarray, peak: float | None) -> np.ndarray:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from gdn_keras.datasets.files import read_picture
 from gdn_keras.datasets.frames import light_on_dark, place_in_frame, place_object
+from gdn_keras.datasets.image_files import read_picture
 from gdn_keras.detection.detector import Detector
 from gdn_keras.models import Classifier
 from gdn_keras.serving.untrusted import CLASS_NAMES, DETECT, load_endpoint

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gdn_keras.datasets import load_dataset, place_in_frame
-from gdn_keras.datasets.catalogue.folder import FACTORS, picture_heights
+from gdn_keras.datasets.folder import FACTORS, picture_heights
 
 Image = pytest.importorskip("PIL.Image")
 

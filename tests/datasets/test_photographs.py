@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from gdn_keras.datasets import place_in_frame, rescale_photographs
-from gdn_keras.datasets.lazy_images import ConcatenatedImages
-from gdn_keras.datasets.photographs import FramedPictures, RescaledPictures, crop_about
+from gdn_keras.datasets.photographs import FramedPictures, crop_about
 
 
 def picture(height, width, seed=0):
@@ -30,13 +29,6 @@ def test_framed_pictures_are_indexed_like_an_array():
         framed[6]
 
 
-def test_concatenated_images():
-    parts = [np.arange(12, dtype="uint8").reshape(3, 2, 2, 1), np.ones((2, 2, 2, 1), "uint8")]
-    joined, expected = ConcatenatedImages(parts), np.concatenate(parts)
-    np.testing.assert_array_equal(joined, expected)
-    np.testing.assert_array_equal(joined[[4, 0, 2]], expected[[4, 0, 2]])
-
-
 def test_size_one_keeps_pixels_and_mirrors_beyond():
     images = np.stack([picture(8, 8, seed) for seed in range(3)])
     expected = np.pad(images, ((0, 0), (4, 4), (4, 4), (0, 0)), mode="symmetric")
@@ -59,11 +51,3 @@ def test_smaller_pictures_do_not_alias():
     stripes[:, :, ::2] = 255
     inner = rescale_photographs(stripes, 0.5, 16)[0, 4:-4, 4:-4, 0]
     assert np.ptp(inner) < 40 and abs(inner.mean() - 127) < 4
-
-
-def test_rescaled_pictures_are_made_when_read():
-    images = np.stack([picture(8, 8, seed) for seed in range(4)])
-    lazy = RescaledPictures(images, 1.5, 12)
-    expected = rescale_photographs(images, 1.5, 12)
-    np.testing.assert_array_equal(lazy, expected)
-    np.testing.assert_array_equal(lazy[[3, 1]], expected[[3, 1]])

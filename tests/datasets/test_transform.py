@@ -9,7 +9,6 @@ from gdn_keras.datasets import (
     resampling_matrix,
     rescale_images,
     rescale_map,
-    rescale_to_sizes,
 )
 from gdn_keras.layers import ArctanContrast
 from tests.datasets.scipy_recipe import reference_digit, reference_planes
@@ -150,13 +149,6 @@ def test_size_one_without_smoothing_is_the_identity():
     images = np.random.default_rng(2).random((2, 8, 11))
     result = rescale_images(images, 1, (8, 11), smoothing=0, peak=None)
     np.testing.assert_allclose(result, images, atol=1e-6)
-
-
-def test_all_sizes_at_once(digits):
-    images = digits.x_test[:2]
-    results = rescale_to_sizes(images, output_shape=(20, 20))
-    assert tuple(results) == TEST_SIZES
-    np.testing.assert_array_equal(results[2.0], rescale_images(images, 2, (20, 20)))
 
 
 @pytest.mark.parametrize("peak", [255.0, None])

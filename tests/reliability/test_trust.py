@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import gdn_keras
-from gdn_keras.datasets import idx, load_embedded_digits, load_official_large_scale
-from gdn_keras.datasets.cache import open_array
+from gdn_keras.datasets import digits, load_embedded_digits, load_official_large_scale
+from gdn_keras.datasets.large_scale import open_array
 from gdn_keras.export import export_saved_model
 from gdn_keras.layers import ArctanContrast, GaussianDerivative
 from gdn_keras.models import Classifier
@@ -76,7 +76,7 @@ def test_downloads_are_few_and_have_checksums():
     assert found <= {"digits.py", "mnist_large_scale_dataset_builder.py"}
     lines = (PACKAGE / "datasets/mnist_large_scale/checksums.tsv").read_text().splitlines()
     urls = {line.split("\t")[0]: line.split("\t")[2] for line in lines}
-    assert {url.rpartition("/")[2] for url in urls} == {f"{name}.gz" for name in idx.MNIST_FILES}
+    assert {url.rpartition("/")[2] for url in urls} == {f"{name}.gz" for name in digits.MNIST_FILES}
     assert all(len(sum_) == 64 for sum_ in urls.values())
 
 
@@ -152,7 +152,7 @@ def test_pickles_are_not_read(tmp_path):
         file.write_bytes(content)
         assert open_array(file, (2,), "float16") is None
         with pytest.raises(ValueError, match="not an idx file"):
-            idx.read_idx(file, rank=1)
+            digits.read_idx(file, rank=1)
         official = tmp_path / "mnist_large_scale_te10000_outsize112-112_scte2p000.h5"
         official.write_bytes(content)
         with pytest.raises(ValueError, match="damaged or not an HDF5 file"):
@@ -172,11 +172,11 @@ def test_official_files_with_other_contents(tmp_path):
 
 
 def test_gzip_bombs_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(idx, "_MAX_BYTES", 10_000)
+    monkeypatch.setattr(digits, "_MAX_BYTES", 10_000)
     file = tmp_path / "train-labels-idx1-ubyte.gz"
     file.write_bytes(gzip.compress(bytes(10_000_000)))
     with pytest.raises(ValueError, match="must not hold more than 10000 bytes"):
-        idx.read_idx(file, rank=1)
+        digits.read_idx(file, rank=1)
 
 
 # Files

@@ -7,9 +7,15 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow_datasets.public_api as tfds
 
-from gdn_keras.datasets.digits import Digits, require_reachable
-from gdn_keras.datasets.idx import MNIST_FILES, find_idx, load_idx_files
-from gdn_keras.datasets.large_scale import SPLITS, rescaled_pixels, select_split
+from gdn_keras.datasets.digits import (
+    MNIST_FILES,
+    Digits,
+    find_idx,
+    load_idx_files,
+    require_reachable,
+)
+from gdn_keras.datasets.large_scale import rescaled_pixels
+from gdn_keras.datasets.splits import SPLITS, select_split
 from gdn_keras.datasets.transform import TEST_SIZES, TRAIN_SIZES
 
 _URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"

@@ -1,0 +1,216 @@
+"""A folder of pictures, one sub-folder for each class."""
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from gdn_keras.checks import check_integer, check_positive
+from gdn_keras.datasets.frames import shrink_to_fit
+from gdn_keras.datasets.image_data import ImageData, LabelledImages
+from gdn_keras.datasets.image_files import (
+    open_picture,
+    picture_endings,
+    read_picture,
+    require_directory,
+)
+from gdn_keras.datasets.photographs import FramedPictures, rescale_photographs
+from gdn_keras.datasets.registry import register_dataset
+from gdn_keras.datasets.splits import hold_out
+
+FACTORS = tuple(2.0 ** (k / 2) for k in range(-4, 5))
+LARGEST_FRAME = 224  # unless another one is asked for
+
+_SMALLEST_PICTURE = 16  # pixels; what is smaller shows nothing
+_GREY_MODES = ("1", "L", "LA", "I", "F")
+_ORIENTATION, _TURNED = 0x0112, (5, 6, 7, 8)  # how cameras say that height is width
+
+
+@register_dataset("folder")
+def folder(
+    directory: str | os.PathLike | None = None,
+    *,
+    frame: int | None = None,
+    color: bool | None = None,
+    validation_share: float = 0.2,
+    test_sizes: Sequence[float] | None = None,
+    seed: int = 0,
+) -> ImageData:
+    """Your own pictures, such as `directory/cat/1.jpg` and `directory/dog/7.png`.
+
+    Pictures keep their pixels: each is placed in the middle of a frame, and its edge is continued.
+    Resizing them to one size would change the very thing that a network for all sizes is about.
+    Only a picture that is larger than the frame is shrunk until all of it fits, as in prediction.
+    Values of more than 8 bits and transparent parts become pixels as in `read_picture`.
+
+    The test images are the held-out pictures, rescaled.
+
+    Args:
+        directory: With at least two folders of pictures in any format that Pillow reads, whose
+            names are the class names. A warning counts other files, and folders in these folders.
+        frame: Height and width of all images; the longest side of a picture if `None`, but not
+            more than 224.
+        color: Whether images have three channels, or one. If `None`, one if all pictures are grey;
+            otherwise three, and grey pictures are repeated in each.
+        validation_share: The share of each class that is held out.
+        test_sizes: Factors of the test images. If `None`, 1 and those of 1/4, 1/2√2, … 4 by which
+            the median picture gets no smaller than 16 pixels and no larger than the frame.
+        seed: Of the choice of what is held out.
+
+    Raises:
+        FileNotFoundError: If the directory is not there.
+        ValueError: If there is one class only, a class has less than two pictures, or a file cannot
+            be read, which is named.
+    """
+    classes = find_pictures(directory)
+    _warn_of_others(classes)
+    train, held_out = _split(classes, validation_share, seed)
+    headers = [_read_header(file) for files in classes.values() for file in files]
+    sides = [max(header.height, header.width) for header in headers]
+    frame = check_integer("frame", min(max(sides), LARGEST_FRAME) if frame is None else frame)
+    if test_sizes is None:
+        test_sizes = _sensible_sizes(float(np.median(np.minimum(sides, frame))), frame)
+    if color is None:
+        color = any(not header.grey for header in headers)
+    reader = _Reader(frame, 3 if color else 1)
+    labels = {file: k for k, files in enumerate(classes.values()) for file in files}
+
+    def labelled(images: np.ndarray | FramedPictures, files: Sequence[Path]) -> LabelledImages:
+        return LabelledImages(images, np.array([labels[file] for file in files]))
+
+    return ImageData(
+        name="folder",
+        train=labelled(reader.framed(train), train),
+        validation=labelled(reader.framed(held_out), held_out),
+        test=lambda size: labelled(reader.rescaled(held_out, size), held_out),
+        test_sizes=tuple(test_sizes),
+        class_names=tuple(classes),
+        preprocessor=keras.layers.Rescaling(1 / 127.5, offset=-1),
+        size_name="size, relative to the picture",
+        train_sizes=(1.0,),
+    )
+
+
+def find_pictures(directory: str | os.PathLike | None) -> dict[str, list[Path]]:
+    """The pictures of each class, in the order of their names.
+
+    Raises: as `folder`.
+    """
+    directory = require_directory(directory, "one folder of pictures for each class")
+    folders = sorted(path for path in _visible(directory) if path.is_dir())
+    if len(folders) < 2:
+        raise ValueError(
+            f"{directory} must hold a folder for each of two or more classes. "
+            f"Received: {[folder.name for folder in folders]}"
+        )
+    classes = {}
+    for folder in folders:
+        pictures = sorted(p for p in _visible(folder) if _is_picture(p))
+        if len(pictures) < 2:
+            raise ValueError(
+                f"{folder} must hold two or more pictures, such as .png or .jpg, one of them to "
+                f"validate with. Received: {len(pictures)}"
+            )
+        classes[folder.name] = pictures
+    return classes
+
+
+def _visible(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if not path.name.startswith(".")]
+
+
+def _is_picture(path: Path) -> bool:
+    return path.suffix.lower() in picture_endings() and not path.is_dir()
+
+
+def _warn_of_others(classes: Mapping[str, Sequence[Path]]) -> None:
+    """Tells how much of a folder is not used, so that nobody trains on less than they think."""
+    folders = [files[0].parent for files in classes.values()]
+    top = folders[0].parent
+    others = [p for p in _visible(top) if not p.is_dir()]
+    others += [p for folder in folders for p in _visible(folder) if not _is_picture(p)]
+    nested = sum(path.is_dir() for path in others)
+    if others:
+        warnings.warn(
+            f"{top}: skipped {len(others) - nested} files that are not pictures and {nested} "
+            f"folders inside of class folders, such as {others[-1].relative_to(top)}.",
+            stacklevel=4,
+        )
+
+
+def _split(
+    classes: Mapping[str, Sequence[Path]], share: float, seed: int
+) -> tuple[list[Path], list[Path]]:
+    """What is left of each class, and what is held out."""
+    if not 0 < share < 1:
+        raise ValueError(
+            "`validation_share` must lie strictly between 0 and 1. "
+            f"Received: validation_share={share}"
+        )
+    rng = np.random.default_rng(seed)
+    held_out = {files[0].parent: hold_out(files, share, rng) for files in classes.values()}
+    parts: tuple[list[Path], list[Path]] = ([], [])
+    for files in classes.values():
+        for file in files:
+            parts[file in held_out[file.parent]].append(file)
+    return parts
+
+
+def picture_heights(directory: str | os.PathLike, frame: int) -> np.ndarray:
+    """Heights of all pictures of a folder in their frames, in pixels, for `suggest_scales`.
+
+    Args:
+        directory: As in `folder`.
+        frame: Height and width of the images.
+    """
+    classes = find_pictures(directory)
+    headers = [_read_header(file) for files in classes.values() for file in files]
+    shrinks = [max(1.0, header.height / frame, header.width / frame) for header in headers]
+    return np.array([header.height for header in headers]) / shrinks
+
+
+@dataclass(frozen=True)
+class _Header:
+    height: int
+    width: int
+    grey: bool
+
+
+def _read_header(file: Path) -> _Header:
+    with open_picture(file) as picture:
+        turned = picture.getexif().get(_ORIENTATION) in _TURNED
+        width, height = picture.size[::-1] if turned else picture.size
+        return _Header(height, width, picture.mode.split(";")[0] in _GREY_MODES)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """How pictures are read: in frames as they are, or rescaled."""
+
+    frame: int
+    channels: int
+
+    def framed(self, files: Sequence[Path]) -> FramedPictures:
+        return FramedPictures([self._read(file) for file in files], self.frame)
+
+    def rescaled(self, files: Sequence[Path], size: float) -> np.ndarray:
+        if check_positive("size", size) == 1:
+            return np.asarray(self.framed(files))
+        pictures = [self._read(file) for file in files]
+        images = np.empty((len(files), self.frame, self.frame, self.channels), "uint8")
+        for shape in {picture.shape for picture in pictures}:
+            alike = [i for i, picture in enumerate(pictures) if picture.shape == shape]
+            stack = np.stack([pictures[i] for i in alike])
+            images[alike] = rescale_photographs(stack, size, self.frame, boundary="edge")
+        return images
+
+    def _read(self, file: Path) -> np.ndarray:
+        return shrink_to_fit(read_picture(file, self.channels), (self.frame, self.frame))[0]
+
+
+def _sensible_sizes(median: float, frame: int) -> tuple[float, ...]:
+    return tuple(f for f in FACTORS if f == 1 or _SMALLEST_PICTURE <= f * median <= frame)

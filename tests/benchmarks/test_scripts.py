@@ -1,0 +1,210 @@
+"""Each benchmark runs with tiny settings and writes what it says; contestants are fair."""
+
+import dataclasses
+import functools
+import json
+import math
+from pathlib import Path
+
+import alternatives
+import keras
+import latency
+import load
+import many_pictures
+import numpy as np
+import pytest
+import read_outs
+import roofline
+import run
+import scaling
+import startup
+import stir_mnist
+import surround
+import variants
+from contest.literal_keras import LiteralNetwork
+from contest.processes import Process
+from contest.rescaling import pyramid_cnn
+from contest.suite import Settings, run_suite
+from contest.tensorflow_steps import plain_cnn
+from detectors import blood_cells, evaluate, large_image
+from detectors import run as detectors_run
+from PIL import Image
+
+from gdn_keras.models import gaussian_derivative_network, scale_channels_of
+from gdn_keras.training import Recipe
+from gdn_keras.training.detection_task import DetectorRecipe
+
+DETECTOR = Path(__file__).parents[2] / "saved_models" / "digit_detector" / "model.keras"
+SCENES = {"test_shape": (120, 160), "test_sizes": (1.0, 2.0), "test_count": (4, 6)}
+SPACE = {"train_sizes": (1,), "test_sizes": (0.5, 1), "frame": 32, "count": 40, "test_count": 10}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("GDN_KERAS_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def small_scenes(monkeypatch):
+    for module in (evaluate, detectors_run):
+        settings = functools.partial(DetectorRecipe, widths=(4, 6, 8), train_count=(2, 3), **SCENES)
+        settings.epochs, settings.steps = 1, 1
+        monkeypatch.setattr(module, "DetectorRecipe", settings)
+
+
+def words(text, folder):
+    return [*text.split(), "--output", str(folder)]
+
+
+def test_alternatives(tmp_path, monkeypatch):
+    monkeypatch.setattr(alternatives, "_REPEATS", 4)
+    recipe = Recipe(widths=(8, 12), batch_size=10, epochs=1)
+    task = alternatives.TASKS["large_scale"]
+    task = dataclasses.replace(task, options=SPACE, recipe=recipe, window=24)
+    monkeypatch.setitem(alternatives.TASKS, "large_scale", task)
+    alternatives.main(words("--only plain augmented pyramid all_levels", tmp_path))
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert set(results) == {"plain", "augmented", "pyramid", "all_levels"}
+    assert all(set(result["accuracy"]) == {"0.5", "1"} for result in results.values())
+    assert "| all_levels, % |" in (tmp_path / "table.md").read_text()
+    assert (tmp_path / "curves.png").exists()
+
+
+def test_variants(tmp_path, monkeypatch):
+    recipe = Recipe(widths=(4, 6), batch_size=10, epochs=1)
+    monkeypatch.setitem(variants.TASKS, "digits", variants.Task("mnist_large_scale", SPACE, recipe))
+    variants.main(words("plain zero_order=True,cone=2 --seeds 0 --images 20", tmp_path))
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert set(results) == {"plain", "zero_order=True,cone=2"}
+    assert "| plain |" in (tmp_path / "table.md").read_text()
+    with pytest.raises(ValueError, match="Recipe"):
+        variants.parse_variant("depth=3")
+
+
+def test_stir_mnist(tmp_path):
+    flags = "--scenario 1 --digits 1 --epochs 1 --widths 4 6 --train-frame 40 --scales 1 2 2"
+    assert stir_mnist.main(words(flags + " --train-scales 1 2 2", tmp_path)) == 0
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert len(results["accuracy"]) == 48 and set(results["mean"]) == {"seen", "unseen", "all"}
+
+
+def test_surround(tmp_path, monkeypatch):
+    monkeypatch.setattr(surround, "SURROUNDS", (0.0, 0.5))
+    monkeypatch.setattr(surround, "SIZES", (2.0, 8.0))
+    surround.main(words("--networks default_size1 --digits 50", tmp_path))
+    results = json.loads((tmp_path / "results.json").read_text())
+    plain, continued = (results[f"default_size1, {share}"] for share in ("0", "0.5"))
+    assert plain["accuracy"]["8"] < continued["accuracy"]["8"] > 0.9
+    assert len((tmp_path / "table.md").read_text().splitlines()) == 4
+
+
+@pytest.mark.parametrize("way", read_outs.WAYS)
+def test_read_outs(way, monkeypatch):
+    monkeypatch.setattr(read_outs, "best", lambda run: float(math.isfinite(run().numpy())))
+    found = read_outs.measure(way, height=48, width=64, channels=2, batch=1)
+    assert found["forward"] == found["training"] == 1
+
+
+def test_roofline(tmp_path, monkeypatch):
+    monkeypatch.setitem(roofline.WIDTHS, "large", (4, 4, 3))
+    monkeypatch.setattr(roofline, "measure_limits", lambda: roofline.Limits(1e9, 1e9))
+    roofline.main(words("--batch 4 --side 24 --steps 1", tmp_path))
+    table = (tmp_path / "roofline.md").read_text()
+    assert "| convolutions, forward |" in table and "| scheduling and waiting |" in table
+
+
+def test_load(tmp_path):
+    flags = f"{load.SAVED_MODEL} --minutes 0.02 --threads 2 --batches 1 3"
+    load.main(words(flags, tmp_path / "load.json"))
+    result = json.loads((tmp_path / "load.json").read_text())
+    assert result["wrong_answers"] == 0 and result["images"] > 0
+
+
+def test_detectors(tmp_path, small_scenes):
+    detectors_run.main(words("--only plain pyramid --epochs 1 --steps 1", tmp_path))
+    assert "| pyramid |" in (tmp_path / "report.md").read_text()
+
+
+def test_evaluate(tmp_path, small_scenes):
+    evaluate.main(words(f"{DETECTOR} --scenes 2", tmp_path / "results.json"))
+    assert json.loads((tmp_path / "results.json").read_text())["all"]["ap50"] > 0.9
+
+
+def test_large_image(capsys):
+    large_image.main([str(DETECTOR), "--width", "400", "--height", "300"])
+    assert "average precision" in capsys.readouterr().out
+
+
+def test_blood_cells(tmp_path, monkeypatch):
+    monkeypatch.setattr(blood_cells, "WIDTHS", (4, 6, 8))
+    monkeypatch.setattr(blood_cells, "FACTORS", (1.0,))
+    for folder in ("Annotations", "JPEGImages", "ImageSets/Main"):
+        (tmp_path / folder).mkdir(parents=True)
+    image = np.random.default_rng(0).integers(0, 256, (120, 160, 3), "uint8")
+    Image.fromarray(image).save(tmp_path / "JPEGImages" / "1.jpg")
+    box = "<bndbox><xmin>20</xmin><ymin>20</ymin><xmax>99</xmax><ymax>99</ymax></bndbox>"
+    rows = "".join(f"<object><name>{name}</name>{box}</object>" for name in blood_cells.CLASSES)
+    (tmp_path / "Annotations" / "1.xml").write_text(
+        "<annotation><filename>1.jpg</filename><size><width>160</width><height>120</height></size>"
+        f"{rows}</annotation>"
+    )
+    for split in ("train", "test"):
+        (tmp_path / "ImageSets" / "Main" / f"{split}.txt").write_text("1\n")
+    blood_cells.main(words(f"{tmp_path} --epochs 1", tmp_path / "out"))
+    assert "| plain, WBC | 1 |" in (tmp_path / "out" / "report.md").read_text()
+
+
+@pytest.mark.slow
+def test_speed(tmp_path):
+    sizes = {"sides": (12, 24), "counts": (3, 5), "batches": (1, 2), "widths": {"tiny": (2, 2)}}
+    batches = {"literal_batch": 1, "dense_batch": 1, "batch": 2, "memory_batch": 2}
+    settings = Settings(
+        nets=("tiny",), side=24, channels=3, rounds=1, turn=0, product_size=64, **sizes, **batches
+    )
+    run.write_results(run_suite(settings, Process), tmp_path, drawing=True)
+    assert "| gdn_keras, matched | 2 |" in (tmp_path / "benchmark.md").read_text()
+    assert (tmp_path / "growth.png").exists() and (tmp_path / "benchmark.json").exists()
+
+
+@pytest.mark.slow
+def test_startup_and_latency(tmp_path):
+    startup.main(words("--turns 1", tmp_path))
+    assert "| first prediction |" in (tmp_path / "startup.md").read_text()
+    pytest.importorskip("tf2onnx")
+    latency.main(words("--preset mnist --threads 1 --turns 1 --calls 3", tmp_path))
+    assert "| LiteRT | 1 |" in (tmp_path / "latency.md").read_text()
+
+
+@pytest.mark.slow
+def test_several_processes(capsys):
+    pytest.importorskip("jax")
+    scaling.main(["--processes", "1", "2", "--batch", "4", "--side", "32", "--steps", "2"])
+    assert "| 2 |" in capsys.readouterr().out
+    pytest.importorskip("apache_beam")
+    assert many_pictures.main(["--pictures", "9", "--corrupt", "2"]) == 0
+
+
+def test_literal_keras_is_the_dense_network():
+    widths, scales = (4, 5, 3), (0.7, 1.0, 1.4)
+    images = np.random.default_rng(1).normal(size=(3, 30, 30, 1)).astype("float32")
+    model = gaussian_derivative_network(
+        (30, 30, 1), widths[:-1], widths[-1], scales, sampling="dense", truncation=1e-5
+    )
+    literal = LiteralNetwork(widths, scales, truncation=1e-5)
+    literal(images)
+    literal.copy_weights(scale_channels_of(model).network)
+    np.testing.assert_allclose(literal(images), model(images), atol=1e-3)
+
+
+def test_pyramid_is_the_maximum_of_plain_cnns_over_its_levels():
+    images = np.random.default_rng(1).normal(size=(3, 32, 32, 1)).astype("float32")
+    network = pyramid_cnn((32, 32, 1), (4, 6, 10), (0.5, 1.0), 32, "edge")
+    levels = []
+    for factor in (0.5, 1.0):
+        levels.append(pyramid_cnn((32, 32, 1), (4, 6, 10), [factor], 32, "edge"))
+        levels[-1].set_weights(network.get_weights())
+    found = [keras.ops.convert_to_numpy(level(images)) for level in levels]
+    np.testing.assert_allclose(network(images), np.max(found, axis=0), atol=1e-5)
+    plain = plain_cnn((32, 32, 1), (4, 6, 10))
+    plain.set_weights(network.get_weights())
+    np.testing.assert_allclose(plain(images), found[1], atol=1e-5)
