@@ -5,7 +5,7 @@ import os
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,7 +52,8 @@ def load_pascal_voc(
     folder = Path(folder)
     stems = (folder / "ImageSets" / "Main" / f"{split}.txt").read_text().split()
     read = [_read_voc(folder / "Annotations" / f"{stem}.xml") for stem in stems]
-    names = _class_names(class_names, (name for _, _, rows in read for name, _ in rows))
+    found = {name for _, _, rows in read for name, _ in rows}
+    names = sorted(found) if class_names is None else list(class_names)
     images = [
         _boxed(folder / "JPEGImages" / file, shape, rows, names) for file, shape, rows in read
     ]
@@ -174,10 +175,6 @@ def _text(entry: ElementTree.Element, path: str) -> str:
     if text is None:
         raise ValueError(f"{path} is missing")
     return text
-
-
-def _class_names(given: Sequence[str] | None, found: Any) -> list[str]:
-    return sorted(set(found)) if given is None else list(given)
 
 
 def _boxed(

@@ -39,6 +39,24 @@ class LazyImages(abc.ABC):
         return np.asarray(self[:], dtype)
 
 
+def check_labels(images: Any, labels: Any, ranks: Sequence[int] = (3, 4)) -> np.ndarray:
+    """`labels` as an array, once images and labels have been found to fit together."""
+    shape, dtype = getattr(images, "shape", ()), getattr(images, "dtype", None)
+    if len(shape) not in ranks or np.dtype(dtype).kind not in "uif":
+        raise ValueError(
+            "`images` must be numbers of shape [n, height, width, channels]"
+            f"{' or [n, height, width]' * (3 in ranks)}. "
+            f"Received: shape {tuple(shape)}, dtype {dtype}"
+        )
+    labels = np.asarray(labels)
+    if labels.shape != tuple(shape[:1]) or labels.dtype.kind not in "ui":
+        raise ValueError(
+            f"`labels` must be integers, one for each of the {shape[0]} images. "
+            f"Received: shape {labels.shape}, dtype {labels.dtype}"
+        )
+    return labels
+
+
 @dataclass(frozen=True)
 class LabelledImages:
     """Images as they are stored, and a label for each; `images, labels = …` unpacks them.
@@ -56,19 +74,7 @@ class LabelledImages:
     labels: np.ndarray
 
     def __post_init__(self) -> None:
-        shape, dtype = getattr(self.images, "shape", ()), getattr(self.images, "dtype", None)
-        if len(shape) != 4 or np.dtype(dtype).kind not in "uif":
-            raise ValueError(
-                "`images` must be numbers of shape [n, height, width, channels]. "
-                f"Received: shape {tuple(shape)}, dtype {dtype}"
-            )
-        labels = np.asarray(self.labels)
-        if labels.shape != tuple(shape[:1]) or labels.dtype.kind not in "ui":
-            raise ValueError(
-                f"`labels` must be integers, one for each of the {shape[0]} images. "
-                f"Received: shape {labels.shape}, dtype {labels.dtype}"
-            )
-        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "labels", check_labels(self.images, self.labels, ranks=(4,)))
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.images, self.labels))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gdn_keras.checks import check_positive
+from gdn_keras.checks import check_choice, check_positive
 from gdn_keras.datasets.image_data import LabelledImages, LazyImages
 from gdn_keras.datasets.splits import SPLITS, checked_count
 from gdn_keras.datasets.transform import TRAIN_SIZES
@@ -51,7 +51,8 @@ def load_official_large_scale(
         raise ValueError(f"{file} is damaged or not an HDF5 file: {error}") from error
     try:
         images, labels = _read(content, file, _KEYS[split])
-        return _first(images, labels, count)
+        count = checked_count(count, len(labels))
+        return LabelledImages(_Images(images, count), labels[:count])
     except BaseException:
         content.close()
         raise
@@ -59,8 +60,7 @@ def load_official_large_scale(
 
 def official_file(directory: str | os.PathLike, split: str, size: float) -> Path:
     """The published file that holds these images."""
-    if split not in SPLITS:
-        raise ValueError(f"`split` must be one of {SPLITS}. Received: split={split!r}")
+    check_choice("split", split, SPLITS)
     check_positive("size", size)
     number = f"{size:.3f}".replace(".", "p")
     names = [f"mnist_large_scale_te10000_outsize112-112_scte{number}.h5"] * (split == "test")
@@ -115,8 +115,3 @@ def _read(content: "h5py.File", file: Path, key: str) -> tuple["h5py.Dataset", n
             f"Received: shapes {images.shape} and {labels.shape}"
         )
     return images, np.asarray(labels).ravel().astype("uint8")
-
-
-def _first(images: "h5py.Dataset", labels: np.ndarray, count: int | None) -> LabelledImages:
-    count = checked_count(count, len(labels))
-    return LabelledImages(_Images(images, count), labels[:count])

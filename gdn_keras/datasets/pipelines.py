@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gdn_keras.checks import check_integer
+from gdn_keras.datasets.image_data import check_labels
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 # Batches made ahead of the step that wants them: enough to hide their making, few enough that the
 # pipeline does not compete with the step for the cores.
-_AHEAD = 4
+AHEAD = 4
 
 
 def training_pipeline(
@@ -82,7 +83,7 @@ def training_pipeline(
     batches = batches.map(encode)
     # For tf.data the range has an end, and Keras would take the way there for one epoch.
     endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
-    return batches.apply(endless).prefetch(_AHEAD)
+    return batches.apply(endless).prefetch(AHEAD)
 
 
 def evaluation_pipeline(
@@ -111,7 +112,7 @@ def evaluation_pipeline(
     if num_classes is not None:
         _check_classes(labels, num_classes)
         batches = batches.map(lambda x, y: (x, tf.one_hot(y, num_classes)))
-    return batches.prefetch(_AHEAD)
+    return batches.prefetch(AHEAD)
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> np.ndarray:
@@ -151,7 +152,7 @@ def _gather(
             x = augment(x, tf.stack([seed, tf.reduce_sum(index * place)]))
         return x, tf.gather(labels, index)
 
-    return indices.map(read, num_parallel_calls=_AHEAD, deterministic=True)
+    return indices.map(read, num_parallel_calls=AHEAD, deterministic=True)
 
 
 def _check_classes(labels: np.ndarray, num_classes: int) -> None:
@@ -164,18 +165,8 @@ def _check_classes(labels: np.ndarray, num_classes: int) -> None:
 
 def _checked(images: np.ndarray, labels: np.ndarray, batch_size: int) -> np.ndarray:
     """`labels` as int64, once everything has been found to fit together."""
-    labels = np.asarray(labels)
-    if not hasattr(images, "shape") or not hasattr(images, "dtype"):
-        raise ValueError(f"`images` must be an array. Received: images={images!r}")
-    if len(images.shape) not in (3, 4) or np.dtype(images.dtype).kind not in "uif":
-        raise ValueError(
-            "`images` must be numbers of shape [n, h, w] or [n, h, w, channels]. "
-            f"Received: shape {images.shape}, dtype {images.dtype}"
-        )
-    if labels.shape != tuple(images.shape[:1]) or labels.dtype.kind not in "ui" or not labels.size:
-        raise ValueError(
-            f"`labels` must be integers, one for each of the {images.shape[0]} images. "
-            f"Received: shape {labels.shape}, dtype {labels.dtype}"
-        )
+    labels = check_labels(images, labels)
+    if not labels.size:
+        raise ValueError("`images` must hold at least one image. Received: none")
     check_integer("batch_size", batch_size)
     return labels.astype("int64")

@@ -20,6 +20,8 @@ from gdn_keras.checks import (
 from gdn_keras.datasets.augmentation import ROTATION, SHEAR
 from gdn_keras.datasets.clutter import draw_clutter
 from gdn_keras.datasets.digits import Digits, load_embedded_digits
+from gdn_keras.datasets.image_data import check_labels
+from gdn_keras.datasets.pipelines import AHEAD
 from gdn_keras.datasets.splits import select_split
 from gdn_keras.datasets.transform import resampling_matrix
 
@@ -38,7 +40,6 @@ _SHARPEST, _LEAST_LIGHT = 2.0, 0.5
 
 _TRIES = 24  # places tried for an object before it is left out
 _PEAK = 255.0
-_AHEAD = 4  # batches
 
 
 class Scene(NamedTuple):
@@ -123,7 +124,9 @@ class Scenes:
     augment: bool = False
 
     def __post_init__(self) -> None:
-        _check_objects(self.images, self.labels)
+        check_labels(np.asarray(self.images), self.labels)
+        if 0 in np.shape(self.images):
+            raise ValueError(f"`images` must hold objects. Received: shape {self.images.shape}")
         check_choice("background", self.background, BACKGROUNDS)
         check_positive("extent", self.extent)
         if check_non_negative("max_overlap", self.max_overlap) > 1:
@@ -303,7 +306,7 @@ def scene_pipeline(
     batches = tf.data.Dataset.range(first, tf.int64.max).map(read)
     # For tf.data the range has an end, and Keras would take the way there for one epoch.
     endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
-    return batches.apply(endless).prefetch(_AHEAD)
+    return batches.apply(endless).prefetch(AHEAD)
 
 
 def _stacked(scenes: Scenes, drawn: list[Scene]) -> SceneSet:
@@ -378,17 +381,3 @@ def _check_pair(name: str, value: Any, meaning: str) -> tuple[Any, Any]:
     except (TypeError, ValueError):
         raise ValueError(f"`{name}` must be {meaning}. Received: {name}={value!r}") from None
     return first, second
-
-
-def _check_objects(images: np.ndarray, labels: np.ndarray) -> None:
-    images, labels = np.asarray(images), np.asarray(labels)
-    if images.ndim not in (3, 4) or 0 in images.shape or images.dtype.kind not in "uif":
-        raise ValueError(
-            "`images` must be numbers of shape [n, height, width] or [n, height, width, channels]. "
-            f"Received: shape {images.shape}, dtype {images.dtype}"
-        )
-    if labels.shape != images.shape[:1] or labels.dtype.kind not in "ui":
-        raise ValueError(
-            f"`labels` must be integers, one for each of the {len(images)} images. "
-            f"Received: shape {labels.shape}, dtype {labels.dtype}"
-        )

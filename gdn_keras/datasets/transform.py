@@ -80,6 +80,7 @@ def rescale_images(
             contains NaN.
     """
     images = _checked_images(images, peak)
+    _check_resampling(size, smoothing, boundary)  # before the cache, which cannot hold lists
     shapes = zip(images.shape[1:3], checked_shape(output_shape), strict=True)
     vertical, horizontal = (
         resampling_matrix(length, output, size, smoothing, boundary).astype("float32")

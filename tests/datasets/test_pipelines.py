@@ -119,7 +119,7 @@ def test_grey_images_without_a_channel_get_one(digits):
         ({"labels": LABELS - 1}, r"`labels` must lie in \[0, 10\)"),
         ({"images": IMAGES[..., 0, 0]}, r"`images` must be numbers .* shape \(23, 4\)"),
         ({"images": IMAGES.astype(str)}, r"`images` must be numbers"),
-        ({"images": IMAGES[:0], "labels": LABELS[:0]}, r"one for each of the 0 images"),
+        ({"images": IMAGES[:0], "labels": LABELS[:0]}, r"at least one image"),
         ({"batch_size": 0}, r"`batch_size` must be an integer >= 1. Received: batch_size=0"),
         ({"batch_size": 24, "drop_remainder": True}, r"`batch_size` must not exceed"),
         ({"seed": -1}, r"`seed` must be an integer >= 0. Received: seed=-1"),
