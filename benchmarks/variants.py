@@ -30,8 +30,7 @@ import paper_data  # noqa: F401 (registers the data sets)
 
 from gdn_keras.analysis import covariance_error
 from gdn_keras.datasets import ImageData, load_dataset
-from gdn_keras.models import retarget
-from gdn_keras.presets import PAPER_SCALES
+from gdn_keras.models import PAPER_SCALES, retarget
 from gdn_keras.training import Classification, Recipe, run
 from gdn_keras.training.run_folder import MODEL, load_network, write_text
 

@@ -11,10 +11,14 @@ from gdn_keras import (
     scale_space,
     training,
 )
-from gdn_keras.models import from_preset
+from gdn_keras.detection import Detector
+from gdn_keras.models import Classifier
+from gdn_keras.presets import from_preset
 from gdn_keras.version import __version__
 
 __all__ = [
+    "Classifier",
+    "Detector",
     "__version__",
     "analysis",
     "datasets",

@@ -10,7 +10,6 @@ from gdn_keras.analysis.covariance import (
     covariance_error,
     invariance_error,
 )
-from gdn_keras.analysis.evaluation import SizeResult, accuracy_by_size, evaluate_by_size
 from gdn_keras.analysis.plots import (
     draw_confusion,
     draw_generalization,
@@ -24,6 +23,7 @@ from gdn_keras.analysis.selection import (
     scale_selection_histogram,
     selection_slope,
 )
+from gdn_keras.analysis.size_accuracy import SizeResult, accuracy_by_size, evaluate_by_size
 
 __all__ = [
     "CovarianceErrors",

@@ -61,7 +61,7 @@ def covariance_error(
 
     Example:
 
-    >>> model = gdn_keras.models.from_preset("default")
+    >>> model = gdn_keras.from_preset("default")
     >>> gdn_keras.analysis.covariance_error(model, factor=2.0).output  # doctest: +SKIP
     array([0.004, 0.006, ...])
 

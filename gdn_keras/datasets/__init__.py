@@ -80,7 +80,6 @@ __all__ = [
     "rescale_images",
     "rescale_map",
     "rescale_photographs",
-    "rescale_to_sizes",
     "scene_pipeline",
     "scene_set",
     "steps_per_epoch",

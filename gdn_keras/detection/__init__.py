@@ -3,8 +3,8 @@
 from gdn_keras.detection.average_precision import AveragePrecision, average_precision
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
-from gdn_keras.detection.evaluation import SizePrecision, evaluate_detector
 from gdn_keras.detection.heat_maps import heat_maps
+from gdn_keras.detection.size_precision import SizePrecision, evaluate_detector
 
 __all__ = [
     "AveragePrecision",

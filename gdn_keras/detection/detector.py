@@ -10,9 +10,9 @@ from keras import ops
 
 from gdn_keras.checks import check_choice, check_images, check_integer, check_positive
 from gdn_keras.detection.decoding import decode_points
-from gdn_keras.detection.grids import grid_points
 from gdn_keras.detection.images import as_batch, by_shape, check_kind, check_size
 from gdn_keras.detection.losses import box_loss, heat_loss, spread_over_replicas, sum_over_replicas
+from gdn_keras.detection.points import grid_points
 from gdn_keras.detection.target_checks import (
     TargetChecker,
     check_batch,
@@ -22,6 +22,7 @@ from gdn_keras.detection.target_checks import (
     padded,
 )
 from gdn_keras.detection.targets import box_targets, channel_spacing, class_heat, object_heat
+from gdn_keras.models.image_model import check_preset_kind
 from gdn_keras.scale_space import PointGrid
 
 BOX_FORMATS = (
@@ -138,6 +139,11 @@ class Detector(keras.Model):
             # Now, not after a training: `predict` reads between the channels.
             channel_spacing(self._scales)
         self.built = True
+
+    @classmethod
+    def from_preset(cls, preset: str, **overrides: Any) -> "Detector":
+        """A trained detector by its name; see `gdn_keras.from_preset`."""
+        return check_preset_kind(cls, preset, overrides)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         channels = self.network.input_shape[-1]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from gdn_keras.detection.grids import Points
+from gdn_keras.detection.points import Points
 
 # 1 / (2 sd^2) for a standard deviation of half a step or half a channel.
 SHARPNESS = 2.0

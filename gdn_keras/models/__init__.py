@@ -1,10 +1,9 @@
 """The network, its presets, and other models from its weights."""
 
 from gdn_keras.models.classifier import Classifier
-from gdn_keras.models.gaussian_derivative_network import gaussian_derivative_network
+from gdn_keras.models.gaussian_derivative_network import PAPER_SCALES, gaussian_derivative_network
 from gdn_keras.models.image_model import ImageModel
-from gdn_keras.models.loading import from_preset
-from gdn_keras.models.surgery import (
+from gdn_keras.models.retargeting import (
     channel_model,
     network_of,
     parameter_counts,
@@ -14,10 +13,10 @@ from gdn_keras.models.surgery import (
 )
 
 __all__ = [
+    "PAPER_SCALES",
     "Classifier",
     "ImageModel",
     "channel_model",
-    "from_preset",
     "gaussian_derivative_network",
     "network_of",
     "parameter_counts",

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from gdn_keras.models.image_model import CheckedImages
+from gdn_keras.models.image_model import CheckedImages, check_preset_kind
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -51,6 +51,11 @@ class Classifier(CheckedImages, keras.Model):
         self.class_names = _check_names(class_names, network.output_shape[-1])
         self.takes_pixels = preprocessor is not None
         self.built = True
+
+    @classmethod
+    def from_preset(cls, preset: str, **overrides: Any) -> "Classifier":
+        """A trained classifier by its name; see `gdn_keras.from_preset`."""
+        return check_preset_kind(cls, preset, overrides)
 
     @property
     def input_shape(self) -> tuple[int | None, ...]:

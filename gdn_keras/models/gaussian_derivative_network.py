@@ -20,8 +20,10 @@ from gdn_keras.layers import (
     ScalePooling,
 )
 from gdn_keras.models.image_model import ImageModel
-from gdn_keras.presets import PAPER_SCALES
 from gdn_keras.scale_space import DEFAULT_CONE, DEFAULT_TRUNCATION
+
+# sigma_0 = 2^(i/2), from 1/sqrt(2) to 8: the paper's eight scale channels.
+PAPER_SCALES = tuple(2 ** (i / 2) for i in range(-1, 7))
 
 _FIRST_LOGIT = -3.0
 

@@ -60,6 +60,19 @@ class CheckedImages:
             )
 
 
+def check_preset_kind(kind: type, preset: str, overrides: dict[str, Any]) -> Any:
+    """The trained model of a preset, which must be of this kind."""
+    import gdn_keras  # presets are above all models
+
+    model = gdn_keras.from_preset(preset, **overrides)
+    if not isinstance(model, kind):
+        raise ValueError(
+            f"`preset` must name a trained {kind.__name__}. Received: preset={preset!r}, which is "
+            f"a {type(model).__name__}"
+        )
+    return model
+
+
 @keras.saving.register_keras_serializable(package="gdn_keras")
 class ImageModel(CheckedImages, keras.Model):
     """A functional model of one batch of images, which it checks before Keras sees it.

@@ -38,9 +38,15 @@ from gdn_keras.datasets import (
     training_pipeline,
 )
 from gdn_keras.layers.scale_pooling import POOLINGS
-from gdn_keras.models import Classifier, gaussian_derivative_network, parameter_counts, retarget
+from gdn_keras.models import (
+    PAPER_SCALES,
+    Classifier,
+    gaussian_derivative_network,
+    parameter_counts,
+    retarget,
+)
 from gdn_keras.models.gaussian_derivative_network import READOUTS
-from gdn_keras.presets import PAPER_SCALES, PRESETS
+from gdn_keras.presets import PRESETS
 from gdn_keras.reporting import Reporter
 from gdn_keras.scale_space import DEFAULT_CONE, SAMPLINGS
 from gdn_keras.training.engine import export_by_tensorflow

@@ -24,7 +24,7 @@ from gdn_keras.datasets.scenes import (
 from gdn_keras.detection.average_precision import import_pycocotools
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes, import_drawing
-from gdn_keras.detection.evaluation import TEST_SIZES, SizePrecision, evaluate_detector
+from gdn_keras.detection.size_precision import TEST_SIZES, SizePrecision, evaluate_detector
 from gdn_keras.detection.targets import channel_spacing
 from gdn_keras.export import export_saved_model
 from gdn_keras.layers import ArctanContrast

@@ -238,7 +238,7 @@ def _multiply_adds(
 def _check_recipe(recipe: Recipe) -> Recipe:
     for field in dataclasses.fields(recipe):
         value = getattr(recipe, field.name)
-        if field.name not in _FOLLOWED.split() and value != field.default:
+        if field.name not in _FOLLOWED.split() and value != getattr(Recipe(), field.name):
             text = f"`recipe.{field.name}` must have its default value in a search."
             raise ValueError(f"{text} Received: {field.name}={value!r}")
     return recipe

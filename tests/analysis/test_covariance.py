@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+import gdn_keras
 from gdn_keras import models
 from gdn_keras.analysis.covariance import blob_images, covariance_error, invariance_error
 from gdn_keras.layers import GaussianDerivative, ScaleBatchNormalization
@@ -14,7 +15,7 @@ def calibrated(shape=(112, 112, 1), scales=tuple(2 ** (i / 2) for i in range(-1,
     """A six-layer network, `default` if not told: random weights, statistics of a batch."""
     keras.utils.set_random_seed(0)
     rng = np.random.default_rng(0)
-    model = models.from_preset("default", input_shape=shape, scales=scales, **kwargs)
+    model = gdn_keras.from_preset("default", input_shape=shape, scales=scales, **kwargs)
     for layer in models.scale_channels_of(model).shared_layers:
         if isinstance(layer, ScaleBatchNormalization):
             layer.gamma.assign(1 + 0.2 * rng.normal(size=layer.gamma.shape))
@@ -111,13 +112,13 @@ def test_given_images():
 
 
 def test_factors_may_be_rounded():
-    model = models.from_preset("default", widths=(4,), scales=(0.7071, 1.0, 1.4142))
+    model = gdn_keras.from_preset("default", widths=(4,), scales=(0.7071, 1.0, 1.4142))
     assert len(covariance_error(model, ROOT2).scales) == 2
 
 
 def test_bad_input():
-    model = models.from_preset("default", widths=(4,), scales=(1.0, 2.0))
-    unknown = models.from_preset("default", input_shape=(None, None, 1), sampling="dense")
+    model = gdn_keras.from_preset("default", widths=(4,), scales=(1.0, 2.0))
+    unknown = gdn_keras.from_preset("default", input_shape=(None, None, 1), sampling="dense")
     with pytest.raises(ValueError, match=r"known height and width.*Received: input_shape="):
         covariance_error(unknown)
     with pytest.raises(ValueError, match=r"`factor`.*one of \[2.0\].*Received: factor=3.0"):
@@ -127,5 +128,5 @@ def test_bad_input():
 
 
 def test_shipped_classifiers_are_measured_after_their_preprocessing():
-    model = models.from_preset("default_size2")
+    model = gdn_keras.from_preset("default_size2")
     assert covariance_error(model).output[1:-2].max() < 0.01

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from gdn_keras.datasets import suggest_scales
-from gdn_keras.presets import PAPER_SCALES
+from gdn_keras.models import PAPER_SCALES
 
 RESULTS = sorted((Path(__file__).parents[2] / "saved_models").glob("*/accuracy.json"))
 DIGIT_HEIGHT = 20

@@ -90,3 +90,15 @@ def test_parts_that_are_none(network):
         Classifier(network, NAMES, np.sqrt)
     with pytest.raises(ValueError, match="`network`"):
         Classifier(keras.Sequential([keras.layers.Flatten()]))
+
+
+def test_presets_by_kind():
+    import gdn_keras
+
+    assert gdn_keras.Classifier.from_preset("default_size2").class_names == tuple("0123456789")
+    strict = gdn_keras.Detector.from_preset("digit_detector", confidence_threshold=0.9)
+    assert strict.confidence_threshold == 0.9
+    with pytest.raises(ValueError, match="preset"):
+        gdn_keras.Classifier.from_preset("digit_detector")
+    with pytest.raises(ValueError, match="preset"):
+        gdn_keras.Detector.from_preset("default")

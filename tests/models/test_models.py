@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 
+import gdn_keras
 from gdn_keras import layers, models
 from gdn_keras.presets import PRESETS
 from tests.layers.networks import images
@@ -11,7 +12,7 @@ SMALL = {"input_shape": (24, 24, 1), "widths": (4, 6), "classes": 3, "scales": (
 
 @pytest.mark.parametrize("preset, paper", [("mnist", 15864), ("default", 24264), ("large", 38496)])
 def test_parameter_counts(preset, paper):
-    model = models.from_preset(preset)
+    model = gdn_keras.from_preset(preset)
     counts = models.parameter_counts(model)
     assert counts["paper"] == paper
     assert counts["trainable"] + counts["non_trainable"] == model.count_params()
@@ -22,7 +23,7 @@ def test_parameter_counts(preset, paper):
 
 @pytest.mark.parametrize("preset", ["mnist", "default", "large"])
 def test_presets_give_logits_for_ten_classes(preset):
-    model = models.from_preset(preset)
+    model = gdn_keras.from_preset(preset)
     assert model.output_shape == (None, 10)
     assert len(models.scale_channels_of(model).scales) == (
         8 if preset in ("default", "large") else 1
@@ -94,7 +95,7 @@ def test_map_output(sampling):
 
 
 @pytest.mark.parametrize(
-    "output, shape, residual",
+    "readout, shape, residual",
     [
         ("center", (3,), True),
         ("anywhere", (3,), False),
@@ -166,7 +167,7 @@ def test_retarget_to_another_read_out(residual):
     assert models.retarget(points, readout="map").output_shape == (None, 24, 24, 3)
     back = models.retarget(points, readout="center")
     np.testing.assert_allclose(back.predict(x, verbose=0), center.predict(x, verbose=0), atol=1e-5)
-    with pytest.raises(ValueError, match=r"`output` must be one of.*Received: output='corner'"):
+    with pytest.raises(ValueError, match=r"`readout`.*corner"):
         models.retarget(center, readout="corner")
 
 
@@ -210,7 +211,7 @@ def test_unknown_size_with_dense_sampling():
         ("boundary", "wrap"),
         ("truncation", 2.0),
         ("density", -1),
-        ("output", "mean"),
+        ("readout", "mean"),
         ("input_shape", (28, 28)),
         ("input_shape", (2, 28, 1)),
         ("input_shape", (28, 28, None)),
@@ -224,7 +225,7 @@ def test_bad_arguments(argument, value):
 
 def test_bad_preset_lists_the_valid_ones():
     with pytest.raises(ValueError, match=r"'mnist', 'default', 'large'.*Received: preset='huge'"):
-        models.from_preset("huge")
+        gdn_keras.from_preset("huge")
 
 
 def test_bad_retarget():

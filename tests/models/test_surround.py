@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+import gdn_keras
 from gdn_keras import analysis, models
 from tests.exported import SCALES, random_images, small_network
 
@@ -108,7 +109,7 @@ def test_mistakes_are_named(surround):
     with pytest.raises(ValueError, match=r"`surround` must be.*Received: surround="):
         small_network(SHAPE, surround=surround)
     with pytest.raises(ValueError, match=r"`surround` must be.*Received: surround="):
-        models.from_preset("default_size1", surround=surround)
+        gdn_keras.from_preset("default_size1", surround=surround)
 
 
 def test_analysis_takes_it(model):

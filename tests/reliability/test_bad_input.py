@@ -74,7 +74,7 @@ INVALID = [
     (channels, "network", (3, "x", [], JET(2, 1.0), keras.Sequential(), keras.layers.ReLU())),
     (small, "input_shape", NO_SHAPES),
     (small, "widths", (None, *NO_WIDTHS)),
-    (small, "classes", NO_COUNTS),
+    (small, "num_classes", NO_COUNTS),
     (small, "scales", NO_SCALES),
     (small, "scale_ratio", (*NOT_POSITIVE, 0.5)),
     (small, "pooling", NO_NAMES[1:]),
@@ -83,7 +83,7 @@ INVALID = [
     (small, "boundary", NO_NAMES),
     (small, "truncation", [value for value in NO_SHARES if value is not None]),
     (small, "density", NOT_POSITIVE),
-    (small, "output", NO_NAMES),
+    (small, "readout", NO_NAMES),
     (models.from_preset, "preset", NO_NAMES),
     (lambda **k: models.retarget(small(), **k), "input_shape", [x for x in NO_SHAPES if x]),
     (lambda **k: models.retarget(small(), **k), "scales", [x for x in NO_SCALES if x is not None]),
@@ -181,7 +181,8 @@ INVALID = [
     *((tiny_recipe, x, NO_NAMES) for x in ("pooling", "sampling", "loss", "precision")),
     (tiny_recipe, "augment", (3, [], (0, 1), (NAN, 1), (2, 1), (1, 2, 3), "xy", ("x", 1))),
     *((tiny_recipe, x, NO_COUNTS) for x in ("epochs", "batch_size")),
-    *((tiny_recipe, x, NOT_POSITIVE) for x in ("learning_rate", "final_learning_rate")),
+    (tiny_recipe, "learning_rate", NOT_POSITIVE),
+    (tiny_recipe, "final_learning_rate", NOT_POSITIVE[1:]),
     (tiny_recipe, "seed", (*NEGATIVE, 0.5)),
 ]
 

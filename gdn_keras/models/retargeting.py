@@ -63,7 +63,7 @@ def retarget(
 
     Example:
 
-    >>> small = gdn_keras.models.from_preset("default", input_shape=(56, 56, 1), scales=(1, 2))
+    >>> small = gdn_keras.from_preset("default", input_shape=(56, 56, 1), scales=(1, 2))
     >>> large = gdn_keras.models.retarget(small, input_shape=(112, 112, 1), scales=(1, 2, 4, 8))
     >>> points = gdn_keras.models.retarget(small, input_shape=(None, None, 1), readout="points")
 
