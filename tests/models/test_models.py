@@ -7,7 +7,7 @@ from gdn_keras import layers, models
 from gdn_keras.presets import PRESETS
 from tests.layers.networks import images
 
-SMALL = {"input_shape": (24, 24, 1), "widths": (4, 6), "classes": 3, "scales": (1.0, 2.0)}
+SMALL = {"input_shape": (24, 24, 1), "widths": (4, 6), "num_classes": 3, "scales": (1.0, 2.0)}
 
 
 @pytest.mark.parametrize("preset, paper", [("mnist", 15864), ("default", 24264), ("large", 38496)])
@@ -200,7 +200,7 @@ def test_unknown_size_with_dense_sampling():
         ("widths", ()),
         ("widths", (4, 0)),
         ("widths", 12),
-        ("classes", 0),
+        ("num_classes", 0),
         ("scales", ()),
         ("scales", (2.0, 1.0)),
         ("scale_ratio", 0.5),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gdn_keras
 from gdn_keras import datasets, layers, models, scale_space
 from gdn_keras.export import export_saved_model
 from gdn_keras.training import Recipe
@@ -84,7 +85,7 @@ INVALID = [
     (small, "truncation", [value for value in NO_SHARES if value is not None]),
     (small, "density", NOT_POSITIVE),
     (small, "readout", NO_NAMES),
-    (models.from_preset, "preset", NO_NAMES),
+    (gdn_keras.from_preset, "preset", NO_NAMES),
     (lambda **k: models.retarget(small(), **k), "input_shape", [x for x in NO_SHAPES if x]),
     (lambda **k: models.retarget(small(), **k), "scales", [x for x in NO_SCALES if x is not None]),
     (models.channel_model, "model", (None, 3, "x", keras.Sequential(), UNBUILT)),
