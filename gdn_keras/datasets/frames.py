@@ -73,7 +73,7 @@ def place_object(pixels: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndarray
     # Beyond the edges, `crop` continues with zeros: the background.
     part = image.fromarray(light).crop((left, top, left + width, top + height))
     part = np.asarray(part.resize(frame[::-1], image.Resampling.BILINEAR))
-    return np.uint8(np.rint(part * (255 / part.max())))[..., None], shrink
+    return np.rint(part * (255 / part.max())).astype("uint8")[..., None], shrink
 
 
 def light_on_dark(pixels: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -51,7 +51,7 @@ def check_labels(images: Any, labels: Any, ranks: Sequence[int] = (3, 4)) -> np.
     labels = np.asarray(labels)
     if labels.shape != tuple(shape[:1]) or labels.dtype.kind not in "ui":
         raise ValueError(
-            f"`labels` must be integers, one for each of the {shape[0]} images. "
+            f"`labels` must be integers, one for each of the {len(images)} images. "
             f"Received: shape {labels.shape}, dtype {labels.dtype}"
         )
     return labels

@@ -38,7 +38,7 @@ class FramedPictures(LazyImages):
         images = np.empty((len(indices), *self.shape[1:]), self.dtype)
         for image, i in zip(images, indices, strict=True):
             if self._centers is None:
-                image[...], _ = place_in_frame(self._pictures[i], self.shape[1:3])
+                image[...], _ = place_in_frame(self._pictures[i], (self.shape[1], self.shape[2]))
             else:
                 image[...] = crop_about(self._pictures[i], self.shape[1], self._centers[i])
         return images

@@ -37,7 +37,7 @@ def draw_boxes(
     pen = ImageDraw.Draw(picture)
     # Legible where the picture is shown as a whole.
     line, text_height = (max(least, min(picture.size) // n) for least, n in ((1, 240), (10, 32)))
-    for k in np.flatnonzero(np.asarray(found["labels"]) >= 0):
+    for k in np.flatnonzero(np.asarray(found["labels"]) >= 0).tolist():
         label = int(found["labels"][k])
         color = _COLORS[label % len(_COLORS)]
         x1, y1, x2, y2 = (np.asarray(found["boxes"][k], "float64") * scale).tolist()

@@ -86,7 +86,7 @@ def _frozen(model: keras.Model, call: Callable[[Any], Any], spec: Any) -> Any:
     return tf.function(frozen, autograph=False).get_concrete_function(spec)
 
 
-def _images(dtype: str, shape: Shape | None = None) -> Any:
+def _images(dtype: str, shape: Any = None) -> Any:
     return tf.TensorSpec(shape, dtype, name="images")
 
 

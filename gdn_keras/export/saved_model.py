@@ -168,7 +168,7 @@ def _unit_scale(model: keras.Model, size: float | None, images: np.ndarray | Non
             "`reference_images` must go with `training_size` and have shape [n, height, width, "
             f"{model.input_shape[-1]}]. Received: shape {images.shape}"
         )
-    size = check_positive("training_size", size)
+    size = check_positive("training_size", size or 0)
     stack = channel_model(retarget(model, images.shape[1:]))
     stack.compile(jit_compile=False)
     winners = stack.predict(images, batch_size=50, verbose=0).max(axis=2).argmax(axis=1)

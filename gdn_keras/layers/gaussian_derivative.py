@@ -178,7 +178,8 @@ class GaussianDerivative(keras.layers.Layer):
         """
         (channels,) = inputs
         smoothed = channels.map(lambda x: ops.cast(x, self.compute_dtype)).smoothed(edges)
-        kernel, bias = self.compose_kernel(edges[0][0][0].sigma), self.bias
+        operator: Any = edges[0][0][0]
+        kernel, bias = self.compose_kernel(operator.sigma), self.bias
         if normalization is not None:
             factor, offset = normalization.affine()
             kernel = kernel * factor

@@ -1,14 +1,17 @@
 """Models that say what is wrong with the images they are given."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
 
 from gdn_keras.checks import check_images
 
+# A mixin in fact: Keras changes the bases of functional models, which would reach subclassed ones.
+_Model = keras.Model if TYPE_CHECKING else object
 
-class CheckedImages:
+
+class CheckedImages(_Model):
     """Models of one batch of images, which is checked before Keras sees it.
 
     Keras accepts an empty batch silently in `fit` and fails obscurely in `predict`, and after

@@ -440,8 +440,8 @@ def smoothing_operator(
         # In units of sigma_0 all channels have the same steps, and so share one function.
         key = (*(round(step, 9) for step in steps), sigma, moments, boundary)
 
-        def parts(*arguments: Any) -> Any:
-            return sample(*arguments, steps, sampling_band)[:2]
+        def parts(size: Any, count: Any, edge: Any, cut: Any) -> Any:
+            return sample(size, count, edge, cut, steps, sampling_band)[:2]
 
         starts, weights = (traced(key, parts) if traced else parts)(*arguments)
         return Band(starts, weights, (there.size, here.grid.size))

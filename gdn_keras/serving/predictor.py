@@ -191,12 +191,14 @@ def _load_saved_model(path: Path) -> Predictor:
             names = np.arange(found["logits"].shape[-1])
         return {**found, "names": np.char.decode(names.astype("S"), "utf-8", "replace")}
 
-    return Predictor(shape[-1], None, predict) if name == DETECT else _classifier(shape, predict)
+    return (
+        Predictor(shape[-1] or 1, None, predict) if name == DETECT else _classifier(shape, predict)
+    )
 
 
 def _classifier(shape: Sequence[int | None], predict: Callable[[np.ndarray], Arrays]) -> Predictor:
     _, height, width, channels = shape
-    return Predictor(channels, (height or FRAME[0], width or FRAME[1]), predict)
+    return Predictor(channels or 1, (height or FRAME[0], width or FRAME[1]), predict)
 
 
 def _detections(found: Arrays) -> list[list[Record]]:

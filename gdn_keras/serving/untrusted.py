@@ -70,7 +70,7 @@ def load_endpoint(folder: Path) -> tuple[str, tuple[int | None, ...], Runner]:
     try:
         with tf.Graph().as_default() as graph:
             tf.graph_util.import_graph_def(needed, name="")
-        images = graph.get_tensor_by_name(meta.signature_def[name].inputs["images"].name)
+        images: Any = graph.get_tensor_by_name(meta.signature_def[name].inputs["images"].name)
         shape = tuple(images.shape)
         session = tf.compat.v1.Session(graph=graph, config=config)
     except Exception as error:  # damaged graphs fail in many ways

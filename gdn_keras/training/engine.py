@@ -172,7 +172,7 @@ def run(
 
 
 def export_by_tensorflow(
-    export: Callable[..., None], model: keras.Model, folder: Path, options: dict[str, Any]
+    export: Callable[..., Any], model: keras.Model, folder: Path, options: dict[str, Any]
 ) -> None:
     """Calls `export(model, folder, **options)`, in a process of its own on other backends.
 
@@ -187,7 +187,7 @@ def export_by_tensorflow(
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": ""}
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary, "arrays.npz")
-        np.savez(file, **arrays)
+        np.savez(file, allow_pickle=False, **arrays)
         names = [export.__module__, export.__name__]
         paths = [str(folder.with_name(MODEL)), str(folder), plain, str(file)]
         command = [sys.executable, "-c", _EXPORT, json.dumps([*names, *paths])]

@@ -50,7 +50,7 @@ def at_least(minimum: int) -> Callable[[str, Any], int]:
     return lambda name, value: check_integer(name, value, minimum)
 
 
-@typing.dataclass_transform(frozen_default=True, field_specifiers=(setting,))
+@typing.dataclass_transform(frozen_default=True, field_specifiers=(setting,), kw_only_default=True)
 def recipe(cls: type) -> Any:
     """A class decorator: a frozen dataclass, documented by the texts of its fields."""
     cls = dataclasses.dataclass(frozen=True)(cls)
@@ -73,7 +73,7 @@ class TrainingRecipe:
         check_positive,
         **{**COUNT, "type": float, "nargs": "+", "metavar": "RATE"},
     )
-    final_learning_rate: float | None = setting(
+    final_learning_rate: float = setting(
         None, "of the last step; a 200th of the first if `None`", check_positive, flag=None
     )
     seed: int = setting(0, "of initial weights and the order of images", at_least(0), **COUNT)
