@@ -275,8 +275,12 @@ class ScaleChannels(keras.layers.Layer):
         image = ops.cast(inputs, self.compute_dtype)
         if self.sampling == "dense" and self.surround:
             for axis in (1, 2):
-                size = ops.cast(ops.shape(image)[axis], "float32")
-                margin = ops.cast(ops.round(self.surround * size), "int32")
+                size = image.shape[axis]
+                if size is None:  # in a graph of TensorFlow
+                    size = ops.cast(ops.shape(image)[axis], "float32")
+                    margin = ops.cast(ops.round(self.surround * size), "int32")
+                else:
+                    margin = round(self.surround * size)
                 image = extend(image, axis, margin, "edge")
         return image
 

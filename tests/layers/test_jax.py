@@ -16,7 +16,7 @@ HOST = {"pure_callback", "io_callback", "debug_callback", "debug_print", "infeed
 @pytest.fixture(params=["center", "points"])
 def network(request):
     scales = (1.0, 2**0.5, 2.0)
-    return gaussian_derivative_network((32, 32, 1), (4, 6), CLASSES, scales, output=request.param)
+    return gaussian_derivative_network((32, 32, 1), (4, 6), CLASSES, scales, readout=request.param)
 
 
 def batch(network, count=4):
