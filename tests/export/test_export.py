@@ -313,6 +313,7 @@ def test_litert(model, tmp_path, logits, stack):
                 np.testing.assert_allclose(outputs[f"output_{k}"], values[: len(images)], atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:In the future:FutureWarning")  # in tf2onnx, with NumPy 2
 def test_onnx(model, tmp_path, logits, stack):
     pytest.importorskip("tf2onnx")
     onnxruntime = pytest.importorskip("onnxruntime")
