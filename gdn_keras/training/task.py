@@ -39,7 +39,7 @@ class Task:
 
     def network(self) -> keras.Model:
         """The model in the shape of its training."""
-        raise NotImplementedError
+        raise NotImplementedError  # each task has its own
 
     def loss(self) -> dict[str, Any]:
         """Arguments of `compile`, besides the optimizer; none for a model with its own loss."""
@@ -47,7 +47,7 @@ class Task:
 
     def batches(self, first_epoch: int) -> Any:
         """An endless `tf.data.Dataset` for `fit`, which depends on the seed and the epoch only."""
-        raise NotImplementedError
+        raise NotImplementedError  # each task has its own
 
     def validation(self) -> Any:
         """A `tf.data.Dataset` to validate each epoch on, if any."""
@@ -55,11 +55,11 @@ class Task:
 
     def finish(self, model: keras.Model) -> keras.Model:
         """The trained model in the shape of its use, uncompiled."""
-        raise NotImplementedError
+        raise NotImplementedError  # each task has its own
 
     def evaluate(self, model: keras.Model, reporter: Reporter) -> dict[str, Any]:
         """The results as JSON has them."""
-        raise NotImplementedError
+        raise NotImplementedError  # each task has its own
 
     def tables(self, results: dict[str, Any]) -> dict[str, str]:
         """Further files with results: their content by name."""
@@ -67,17 +67,17 @@ class Task:
 
     def summary(self, results: dict[str, Any]) -> str:
         """The results in one sentence."""
-        raise NotImplementedError
+        raise NotImplementedError  # each task has its own
 
     def sections(
         self, results: dict[str, Any], model: keras.Model, others: dict[str, dict[str, Any]]
     ) -> list[Section]:
         """The report after its first sentence; `others` are results to show beside these."""
-        raise NotImplementedError
+        raise NotImplementedError  # each task has its own
 
     def export(self, model: keras.Model, folder: Path) -> None:
         """Writes a SavedModel; the model is in model.keras beside `folder`."""
-        raise NotImplementedError
+        raise NotImplementedError  # each task has its own
 
     def is_exported(self, model: keras.Model, folder: Path) -> bool:
         """Whether `folder` holds the SavedModel of this model."""
