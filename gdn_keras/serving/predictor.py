@@ -13,9 +13,9 @@ import numpy as np
 from gdn_keras.datasets.frames import light_on_dark, place_in_frame, place_object
 from gdn_keras.datasets.image_files import read_picture
 from gdn_keras.detection.detector import Detector
+from gdn_keras.keras_files import DAMAGE, check_modest
 from gdn_keras.models import Classifier
 from gdn_keras.serving.untrusted import CLASS_NAMES, DETECT, load_endpoint
-from gdn_keras.training.run_folder import DAMAGE, check_modest
 
 DETECTIONS, CLASSES = "detections", "classes"
 FRAME = (112, 112)  # for classifiers of images of any size
