@@ -54,6 +54,7 @@ def gaussian_derivative_network(
     readout: str = "center",
     boxes: bool = False,
     surround: float = 0.0,
+    sigmas: Any = None,
     dtype: Any = None,
     name: str = "gaussian_derivative_network",
 ) -> keras.Model:
@@ -134,7 +135,7 @@ def gaussian_derivative_network(
         # A bias before batch normalisation would be redundant.
         "use_bias": False,
     }
-    sigmas = [scale_ratio**k for k in range(len(widths) + 1)]
+    sigmas = sigmas or [scale_ratio**k for k in range(len(widths) + 1)]
     layers = [
         [
             GaussianDerivative(width, sigma, dtype=policy, **jet),
