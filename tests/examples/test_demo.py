@@ -90,7 +90,7 @@ class _Nothing:
     def point_grids(self, images):
         return (gdn_keras.scale_space.PointGrid(1.0, 200.0, 2, 2),), images.shape[1:3]
 
-    def changed(self, confidence_threshold):
+    def with_thresholds(self, confidence_threshold):
         return self
 
     def decode_predictions(self, features, images):
