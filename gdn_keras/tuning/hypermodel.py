@@ -18,7 +18,7 @@ from gdn_keras.layers.scale_pooling import POOLINGS
 from gdn_keras.models import Classifier, gaussian_derivative_network, retarget
 from gdn_keras.reporting import Reporter
 from gdn_keras.training import Classification, Recipe
-from gdn_keras.training.fingerprint import describe_data, image_shape, images_at, sizes_of
+from gdn_keras.training.classification_task import describe_data, image_shape, images_at, sizes_of
 from gdn_keras.training.fitting import compile_model, fit_arguments
 
 try:

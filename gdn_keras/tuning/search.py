@@ -16,7 +16,7 @@ from gdn_keras.export import export_saved_model
 from gdn_keras.models import retarget
 from gdn_keras.presets import PRESETS
 from gdn_keras.training import Classification, TrainingStopped
-from gdn_keras.training.fingerprint import images_at, sizes_of
+from gdn_keras.training.classification_task import images_at, sizes_of
 from gdn_keras.training.run_folder import open_run
 from gdn_keras.tuning.hypermodel import OBJECTIVE, Candidate, GaussianDerivativeHyperModel
 from gdn_keras.tuning.trials import Row, trial_rows, write_csv, write_report

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from gdn_keras.training.classification_task import describe_data
 from gdn_keras.training.command_line import run_command
-from gdn_keras.training.fingerprint import describe_data
 from gdn_keras.training.run_folder import open_run
 from tests.examples.conftest import EXAMPLES, load_example
 

@@ -20,9 +20,9 @@ from gdn_keras.datasets import (
 from gdn_keras.models import scale_channels_of
 from gdn_keras.reporting import Reporter
 from gdn_keras.training import Classification, Recipe, Run, TrainingStopped, run
-from gdn_keras.training.callbacks import Checkpoints, ProgressLine, read_history
-from gdn_keras.training.fitting import build, train
-from tests.training.conftest import tiny_data
+from gdn_keras.training.fitting import ProgressLine, build, train
+from gdn_keras.training.run_folder import Checkpoints
+from tests.training.conftest import read_history, tiny_data
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,19 +30,19 @@ ROOT = Path(__file__).parents[2]
 # is written but not yet in its place.
 KILLED_RUN = """
 import json, os, signal, sys
-from gdn_keras.training import Classification, Recipe, callbacks, run
+from gdn_keras.training import Classification, Recipe, fitting, run
 from tests.training.conftest import tiny_data
 
 recipe, folder, moment = Recipe(**json.loads(sys.argv[1])), sys.argv[2], sys.argv[3]
 kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
 if moment == "mid-epoch":
-    end, seen = callbacks.ProgressLine.on_train_batch_end, []
+    end, seen = fitting.ProgressLine.on_train_batch_end, []
     def dying(self, batch, logs=None):
         seen.append(batch)
         if len(seen) == self.steps + 4:
             kill()
         end(self, batch, logs)
-    callbacks.ProgressLine.on_train_batch_end = dying
+    fitting.ProgressLine.on_train_batch_end = dying
 else:
     replace = os.replace
     def dying(source, target):
@@ -146,7 +146,7 @@ def test_a_loss_that_is_not_finite_stops_before_anything_is_kept(tiny, tmp_path)
     broken = np.array(data.train.images, "float32")
     broken[30] = np.nan
     data = dataclasses.replace(data, train=LabelledImages(broken, data.train.labels))
-    with pytest.raises(TrainingStopped, match="epoch 1 because the loss became") as stop:
+    with pytest.raises(TrainingStopped, match="because the loss became nan. No epoch") as stop:
         trained(tiny, data, tmp_path)
     assert not stop.value.interrupted and "`learning_rate` (it was 0.01)" in str(stop.value)
     assert not (tmp_path / "last.keras").exists()
@@ -175,7 +175,7 @@ def test_mixed_precision(tiny, tmp_path, precision):
     assert isinstance(again.optimizer, keras.optimizers.LossScaleOptimizer) == (
         precision == "float16"
     )
-    assert Checkpoints(tmp_path).restore(again) == 1
+    assert Checkpoints(tmp_path, Reporter()).restore(again) == 1
     assert weights_equal(again, model)
 
 
@@ -203,7 +203,7 @@ from gdn_keras.training.distribution import training_strategy
 from tests.training.conftest import tiny_data
 from tests.training.test_fitting import trained
 recipe = Recipe(**json.loads(sys.argv[1]))
-assert training_strategy(recipe).num_replicas_in_sync == 2
+assert training_strategy().num_replicas_in_sync == 2
 trained(recipe, tiny_data(count=40), Path(sys.argv[2]))
 """
 

@@ -5,7 +5,7 @@ import keras
 import pytest
 
 from gdn_keras.datasets import LabelledImages
-from gdn_keras.training.fingerprint import describe_data
+from gdn_keras.training.classification_task import describe_data
 from gdn_keras.training.run_folder import (
     load_network,
     open_run,
