@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -69,14 +69,19 @@ def check_order(value: int) -> int:
     return int(value)
 
 
-def check_scales(value: Sequence[float], name: str = "scales") -> tuple[float, ...]:
-    """Scale values sigma_0 of scale channels: positive and strictly increasing."""
+def _check_each(name: str, value: Any, check: Callable[[str, Any], T], what: str) -> tuple[T, ...]:
+    """A sequence, each of its values checked."""
     try:
-        scales = tuple(check_positive(name, scale) for scale in value)
+        return tuple(check(name, item) for item in value)
     except TypeError:
         raise ValueError(
-            f"`{name}` must be a sequence of numbers. Received: {name}={value!r}"
+            f"`{name}` must be a sequence of {what}. Received: {name}={value!r}"
         ) from None
+
+
+def check_scales(value: Sequence[float], name: str = "scales") -> tuple[float, ...]:
+    """Scale values sigma_0 of scale channels: positive and strictly increasing."""
+    scales = _check_each(name, value, check_positive, "numbers")
     if not scales or any(b <= a for a, b in itertools.pairwise(scales)):
         raise ValueError(
             f"`{name}` must hold at least one value, in strictly increasing order. "
@@ -97,38 +102,16 @@ def check_surround(value: float) -> float:
 
 def check_sizes(name: str, value: Sequence[float], minimum: int = 1) -> None:
     """Sizes of objects: positive, at least `minimum` of them, in any order."""
-    try:
-        sizes = [check_positive(name, size) for size in value]
-    except TypeError:
-        raise ValueError(
-            f"`{name}` must be a sequence of numbers. Received: {name}={value!r}"
-        ) from None
-    if len(sizes) < minimum:
+    if len(_check_each(name, value, check_positive, "numbers")) < minimum:
         raise ValueError(f"`{name}` must hold at least one size. Received: {name}={value!r}")
 
 
 def check_widths(value: Sequence[int]) -> tuple[int, ...]:
     """Numbers of feature channels, one for each layer."""
-    try:
-        widths = tuple(check_integer("widths", width) for width in value)
-    except TypeError:
-        raise ValueError(
-            f"`widths` must be a sequence of integers. Received: widths={value!r}"
-        ) from None
+    widths = _check_each("widths", value, check_integer, "integers")
     if not widths:
         raise ValueError(f"`widths` must name at least one layer. Received: widths={value!r}")
     return widths
-
-
-def check_learning_rates(learning_rate: float, final_learning_rate: float) -> None:
-    """The ends of a schedule: positive, and the last one no larger than the first."""
-    check_positive("learning_rate", learning_rate)
-    check_positive("final_learning_rate", final_learning_rate)
-    if final_learning_rate > learning_rate:
-        raise ValueError(
-            "`final_learning_rate` must be at most `learning_rate`. Received: "
-            f"final_learning_rate={final_learning_rate}, learning_rate={learning_rate}"
-        )
 
 
 def check_input_shape(input_shape: Sequence[int | None]) -> tuple[int | None, ...]:

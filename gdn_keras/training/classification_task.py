@@ -87,6 +87,7 @@ class Classification(Task):
             widths=recipe.widths or PRESETS[recipe.network]["parameters"]["widths"],
             num_classes=len(data.class_names),
             scales=recipe.training_scales,
+            scale_ratio=recipe.scale_ratio,
             pooling=recipe.pooling,
             scale_dropout=recipe.scale_dropout,
             sampling=recipe.sampling,

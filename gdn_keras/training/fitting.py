@@ -40,18 +40,12 @@ def build(task: Task) -> keras.Model:
     return model
 
 
-def compile_model(model: keras.Model, task: Task, epochs: int | None = None) -> None:
-    """Compiles any model for a task: its loss, and Adam with a half cosine over all steps.
-
-    Args:
-        model: The task's own network or another one.
-        task: Says how to train.
-        epochs: Length of the schedule; that of the recipe by default.
-    """
+def compile_model(model: keras.Model, task: Task) -> None:
+    """Compiles any model for a task: its loss, and Adam with a half cosine over all steps."""
     recipe = task.recipe
     schedule = keras.optimizers.schedules.CosineDecay(
         recipe.learning_rate,
-        task.steps * (epochs or recipe.epochs),
+        task.steps * recipe.epochs,
         alpha=recipe.final_learning_rate / recipe.learning_rate,
     )
     optimizer = keras.optimizers.Adam(schedule)

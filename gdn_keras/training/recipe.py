@@ -182,6 +182,9 @@ class Recipe(TrainingRecipe):
     widths: tuple[int, ...] | None = setting(
         None, "feature channels of the layers before the last, instead of the preset's", **WIDTHS
     )
+    scale_ratio: float = setting(
+        1.25, "ratio between the sigmas of successive layers", check_positive, flag=None
+    )
     scales: tuple[float, ...] = setting(
         PAPER_SCALES, "sigma_0 of the finished network's scale channels", **CHANNELS
     )

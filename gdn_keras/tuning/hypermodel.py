@@ -15,11 +15,11 @@ from gdn_keras.analysis import accuracy_by_size
 from gdn_keras.checks import check_choice, check_integer, check_positive
 from gdn_keras.datasets import ImageData
 from gdn_keras.layers.scale_pooling import POOLINGS
-from gdn_keras.models import Classifier, gaussian_derivative_network, retarget
+from gdn_keras.models import retarget
 from gdn_keras.reporting import Reporter
 from gdn_keras.training import Classification, Recipe
 from gdn_keras.training.classification_task import describe_data, image_shape, images_at, sizes_of
-from gdn_keras.training.fitting import compile_model, fit_arguments
+from gdn_keras.training.fitting import build, fit_arguments
 
 try:
     import keras_tuner
@@ -160,23 +160,10 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
 
     def network(self, candidate: Candidate, epochs: int) -> keras.Model:
         """The candidate's network with the seed's initial weights, compiled for so many epochs."""
-        keras.utils.set_random_seed(self.recipe.seed)
-        widths, ratio, pooling, rate = candidate
-        network = gaussian_derivative_network(
-            input_shape=self.data.train.images.shape[1:],
-            widths=widths,
-            num_classes=len(self.data.class_names),
-            scales=self.recipe.training_scales,
-            scale_ratio=ratio,
-            pooling=pooling,
-            sampling=self.recipe.sampling,
-            cone=self.recipe.cone,
+        recipe = dataclasses.replace(
+            self.recipe, **candidate._asdict(), final_learning_rate=None, epochs=epochs
         )
-        model = Classifier(network, self.data.class_names, self.data.preprocessor)
-        rates = {"learning_rate": rate, "final_learning_rate": rate / 200}
-        recipe = dataclasses.replace(self.recipe, **rates)
-        compile_model(model, Classification(recipe, self.data), epochs)
-        return model
+        return build(Classification(recipe, self.data))
 
     def fit(
         self,
