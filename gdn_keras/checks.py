@@ -1,8 +1,9 @@
 """Checks of user values, each with an error that names the argument and echoes the value."""
 
+import contextlib
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -116,10 +117,7 @@ def check_widths(value: Sequence[int]) -> tuple[int, ...]:
 
 def check_input_shape(input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
     """Height and width of at least 3, or `None`, and a number of channels."""
-    try:
-        shape = tuple(input_shape)
-    except TypeError:
-        shape = ()
+    shape = tuple(input_shape) if isinstance(input_shape, Iterable) else ()
     spatial_ok = all(n is None or (isinstance(n, int) and n >= 3) for n in shape[:2])
     if len(shape) != 3 or not spatial_ok or not isinstance(shape[2], int) or shape[2] < 1:
         raise ValueError(
@@ -142,8 +140,9 @@ def check_images(images: Any, channels: int, pixels: bool = False) -> Any:
     """
     shape = getattr(images, "shape", None)
     if shape is None:
-        if _length(images) == 0:
-            raise ValueError(f"There must be at least one image. Received: {images!r}")
+        with contextlib.suppress(TypeError):  # generators, and pipelines that do not know
+            if len(images) == 0:
+                raise ValueError(f"There must be at least one image. Received: {images!r}")
         return images
     shape = tuple(shape)
     grey = channels == 1 and len(shape) == 3
@@ -171,10 +170,3 @@ def _check_values(images: np.ndarray, pixels: bool) -> None:
             "Images must be pixels of 0 to 255, integers or floats: the model holds its "
             f"preprocessor. Received: {images.dtype} values from {low:g} to {high:g}"
         )
-
-
-def _length(value: Any) -> int | None:
-    try:
-        return len(value)
-    except TypeError:  # of a generator, and of a pipeline that does not know
-        return None
