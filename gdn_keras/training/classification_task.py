@@ -1,6 +1,5 @@
 """Classification: a network trained on images and tested at all sizes."""
 
-import math
 import time
 import zlib
 from collections.abc import Callable
@@ -39,7 +38,7 @@ RESULTS = "accuracy.json"
 _DIGIT = 28  # pixels of the digits that the augmentation is given in units of
 _IMAGES_FOR_SCALES = 1000
 _REFERENCE_IMAGES = 100
-_CHUNK_BYTES = 2**24  # images that are in memory at a time, to be summed up
+_AT_ONCE = 64  # images that are in memory to be summed up
 
 
 class Classification(Task):
@@ -183,11 +182,14 @@ class Classification(Task):
             "effective_training_scales": effective_training_scales(trained_on, images)
         }
         sizes = [result.size for result in results if result.size is not None]
-        inside = _middle(sizes)
-        if len(inside) > 1:
-            counts = [result.selected for result in results if result.selected is not None]
-            found["selection_sizes"] = within = inside[0], inside[-1]
-            found["selection_slope"] = selection_slope(sizes, scales, counts, within)
+        if len(sizes) > 1:
+            # Beyond the middle half, in logarithm, winning channels run out.
+            margin = (sizes[-1] / sizes[0]) ** 0.25 * 0.999
+            inside = [s for s in sizes if sizes[0] * margin <= s <= sizes[-1] / margin]
+            if len(inside) > 1:
+                counts = [result.selected for result in results if result.selected is not None]
+                found["selection_sizes"] = within = inside[0], inside[-1]
+                found["selection_slope"] = selection_slope(sizes, scales, counts, within)
         return found
 
     def tables(self, results: dict[str, Any]) -> dict[str, str]:
@@ -213,15 +215,6 @@ class Classification(Task):
     def _first_images(self, count: int) -> np.ndarray:
         images, labels = self.data.train
         return np.asarray(images[: min(count, len(labels))])
-
-
-def _middle(sizes: list[float]) -> list[float]:
-    """The middle half of the test sizes, in logarithm: beyond it, winning channels run out."""
-    if not sizes:
-        return []
-    low, high = min(sizes), max(sizes)
-    quarter = (high / low) ** 0.25
-    return [s for s in sizes if low * quarter * 0.999 <= s <= high / quarter * 1.001]
 
 
 def _as_dict(result: SizeResult) -> dict[str, Any]:
@@ -264,11 +257,8 @@ def describe_data(data: ImageData) -> dict[str, Any]:
 
 def _checksum(part: LabelledImages) -> int:
     """Of all labels and images, which may be on disk."""
-    images = part.images
-    size = np.dtype(images.dtype).itemsize * math.prod(images.shape[1:])
-    count = max(1, _CHUNK_BYTES // max(1, size))
     checksum = zlib.crc32(part.labels.tobytes())
-    for start in range(0, len(part.labels), count):
-        chunk = np.ascontiguousarray(images[start : start + count])
+    for start in range(0, len(part.labels), _AT_ONCE):
+        chunk = np.ascontiguousarray(part.images[start : start + _AT_ONCE])
         checksum = zlib.crc32(chunk.data, checksum)
     return checksum

@@ -31,11 +31,8 @@ def recipe_parser(
 ) -> argparse.ArgumentParser:
     """The flags of a training command, made from the fields of its recipe.
 
-    Args:
-        description: Shown above them.
-        output: Where everything goes by default.
-        recipe: The class of the recipe.
-        **defaults: Of flags, where they are others than the recipe's.
+    `output` is the folder where everything goes by default; `defaults` are those of flags that have
+    others than the recipe's.
     """
     parser = argparse.ArgumentParser(
         description=description,
@@ -70,34 +67,19 @@ def recipe_parser(
 
 
 def recipe_of(options: argparse.Namespace, recipe: type[SomeRecipe], **changes: Any) -> SomeRecipe:
-    """The recipe that the flags ask for.
-
-    Args:
-        options: The parsed flags of `recipe_parser`.
-        recipe: The class of the recipe.
-        **changes: Fields that a command decides itself.
-    """
+    """The recipe that parsed flags ask for; `changes` are fields that a command decides itself."""
     values: dict[str, Any] = {}
     for field in dataclasses.fields(recipe):
         value, parse = getattr(options, field.name, None), field.metadata["parse"]
         if field.metadata["flag"] is not None and value is not None:
             values[field.name] = parse(field.name, value) if parse else value
-    if isinstance(values.get("learning_rate"), list):
-        rates = values["learning_rate"]
-        if len(rates) > 2:
-            raise ValueError(f"`learning_rate` must be one or two values. Received: {rates}")
-        values |= zip(("learning_rate", "final_learning_rate"), rates, strict=False)
     if options.cluster is not None:
         values["distribute"] = True
     return recipe(**{**values, **changes})
 
 
 def data_flag(flag: Callable[..., Any]) -> None:
-    """Adds the flag of options of a data set, for `data_options`.
-
-    Args:
-        flag: `add_argument` of a parser or of a group.
-    """
+    """Adds, by an `add_argument`, the flag of options of a data set, for `data_options`."""
     text = "an option of the data set, such as frame=96; may be repeated"
     flag("--option", action="append", default=[], metavar="NAME=VALUE", help=text)
 

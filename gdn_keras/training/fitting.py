@@ -79,13 +79,8 @@ def train(model: keras.Model, task: Task, folder: Path, reporter: Reporter) -> N
 
     After each epoch, last.keras holds weights and optimizer, best.keras the best epoch where the
     task has a score, and history.csv the history. Batches depend on the seed and the epoch only,
-    so a run that was killed ends with the weights of one that was not.
-
-    Args:
-        model: From `build`. It is trained in place.
-        task: What to train.
-        folder: An existing folder.
-        reporter: Told of the progress.
+    so a run that was killed ends with the weights of one that was not. The model, from `build`, is
+    trained in place.
 
     Raises:
         TrainingStopped: By Ctrl-C, a full disk or a non-finite loss; a message for the user.
@@ -195,11 +190,7 @@ def _precision(precision: str) -> Iterator[None]:
 class ProgressLine(keras.callbacks.Callback):
     """One line for the whole training, with the time left; in a log file, one line an epoch.
 
-    Args:
-        epochs: Epochs in all.
-        steps: Steps in an epoch.
-        reporter: What shows it.
-        score: The logged value to show after each epoch, if any.
+    `steps` are those of an epoch; the logged value `score` is shown after each.
     """
 
     def __init__(self, epochs: int, steps: int, reporter: Reporter, score: str | None = None):

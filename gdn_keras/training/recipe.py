@@ -49,6 +49,7 @@ def channels_between(name: str, values: Sequence[float]) -> tuple[float, ...]:
 
 # What fields of these kinds have in common, for `setting`.
 COUNT = {"group": "training", "type": int, "metavar": "N"}
+RATE = {"group": "training", "type": float, "metavar": "RATE"}
 WIDTHS = {"check": lambda _, v: check_widths(v), "type": int, "nargs": "+", "metavar": "N"}
 SHARE = {"type": float, "metavar": "SHARE"}
 CHANNELS = {
@@ -128,12 +129,12 @@ class TrainingRecipe:
     batch_size: int = setting(50, "images in a step, over all devices", at_least(1), **COUNT)
     learning_rate: float = setting(
         0.01,
-        "of the first step and, by a half cosine, of the last one (a 200th of it if left out)",
+        "of the first step, from which it falls by a half cosine",
         check_positive,
-        **{**COUNT, "type": float, "nargs": "+", "metavar": "RATE"},
+        **RATE,
     )
     final_learning_rate: float = setting(
-        None, "of the last step; a 200th of the first if `None`", check_positive, flag=None
+        None, "of the last step; a 200th of the first if left out", check_positive, **RATE
     )
     seed: int = setting(0, "of initial weights and the order of images", at_least(0), **COUNT)
     precision: str = setting(

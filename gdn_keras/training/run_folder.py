@@ -35,10 +35,6 @@ Row = dict[str, Any]
 def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
     """The folder of a run with these settings: a new one, or one that such a run was begun in.
 
-    Args:
-        settings: All that the result depends on, as JSON would give it back.
-        folder: Created if it is missing.
-
     Raises:
         ValueError: If the folder holds a run with other settings, or files that no run wrote.
         OSError: If it cannot be written to, or is not a folder.
@@ -68,17 +64,12 @@ def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
             return folder
         except FileExistsError:  # another process was faster
             known = read_settings(folder) or {}
-    # Settings missing from older folders count as disabled; missing checksums are ignored.
-    names = [
-        name
+    differences = ", ".join(
+        f"{name} is {known.get(name)!r} there and {settings.get(name)!r} now"
         for name in {**known, **settings}
-        if (known.get(name) or None) != (settings.get(name) or None)
-        and not (name.endswith("_checksum") and name not in known)
-    ]
-    if names:
-        differences = ", ".join(
-            f"{name} is {known.get(name)!r} there and {settings.get(name)!r} now" for name in names
-        )
+        if known.get(name) != settings.get(name)
+    )
+    if differences:
         raise ValueError(
             f"{folder} holds a run with other settings: {differences}. Give another `folder`, or "
             "repeat the settings of that run to go on with it, or remove it."
@@ -187,17 +178,12 @@ def is_whole(file: Path, part: str = "config.json") -> bool:
 
 
 class Checkpoints(keras.callbacks.Callback):
-    """Keeps the last and the best epoch, and the history, so that a killed run can go on.
+    """Keeps the last epoch, that of the highest score, and the history: a killed run can go on.
 
     `keras.callbacks.BackupAndRestore` writes into the file that it would restore from, and the
     epoch into a second one: a kill at that moment loses both. Here each epoch replaces last.keras
     (weights, optimizer and history) in one step. The best epoch is kept in the same way, and stands
     in for a damaged last.keras.
-
-    Args:
-        folder: The folder of the run.
-        reporter: Told of a damaged checkpoint.
-        score: The logged value whose highest epoch is kept in best.keras, if any.
     """
 
     def __init__(self, folder: Path, reporter: Reporter, score: str | None = None):

@@ -1,5 +1,6 @@
 """A whole search: KerasTuner's trials, the paper's networks, the best network and a report."""
 
+import dataclasses
 import json
 import os
 import warnings
@@ -17,7 +18,7 @@ from gdn_keras.presets import PRESETS
 from gdn_keras.training import Classification, TrainingStopped
 from gdn_keras.training.classification_task import images_at, sizes_of
 from gdn_keras.training.run_folder import open_run, save_model, write_text
-from gdn_keras.tuning.hypermodel import OBJECTIVE, Candidate, GaussianDerivativeHyperModel
+from gdn_keras.tuning.hypermodel import OBJECTIVE, GaussianDerivativeHyperModel
 from gdn_keras.tuning.trials import Row, trial_rows, write_tables
 
 TUNERS = {
@@ -130,8 +131,8 @@ def _finish(tuner: keras_tuner.Tuner) -> list[Row]:
 
 def _paper_network(hypermodel: GaussianDerivativeHyperModel, name: str, folder: Path) -> Row:
     """Trains a preset like a trial, unless this was done in the folder before."""
-    widths, recipe = tuple(PRESETS[name]["parameters"]["widths"]), hypermodel.recipe
-    candidate = Candidate(widths, 1.25, "max", recipe.learning_rate)
+    recipe = hypermodel.recipe
+    candidate = dataclasses.replace(recipe, widths=PRESETS[name]["parameters"]["widths"])
     file = folder / PAPER / f"{name}.json"
     if not file.exists():
         hypermodel.reporter.line(f"Training the paper's {name} network.")

@@ -26,33 +26,6 @@ from tests.training.conftest import read_history, tiny_data
 
 ROOT = Path(__file__).parents[2]
 
-# Runs a job in a process of its own and kills it: in the middle of an epoch, or when a checkpoint
-# is written but not yet in its place.
-KILLED_RUN = """
-import json, os, signal, sys
-from gdn_keras.training import Classification, Recipe, fitting, run
-from tests.training.conftest import tiny_data
-
-recipe, folder, moment = Recipe(**json.loads(sys.argv[1])), sys.argv[2], sys.argv[3]
-kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
-if moment == "mid-epoch":
-    end, seen = fitting.ProgressLine.on_train_batch_end, []
-    def dying(self, batch, logs=None):
-        seen.append(batch)
-        if len(seen) == self.steps + 4:
-            kill()
-        end(self, batch, logs)
-    fitting.ProgressLine.on_train_batch_end = dying
-else:
-    replace = os.replace
-    def dying(source, target):
-        if str(target).endswith("last.keras"):
-            kill()
-        replace(source, target)
-    os.replace = dying
-run(Classification(recipe, tiny_data()), folder)
-"""
-
 
 def trained(recipe, data, folder):
     """The network after its training, for training images."""
@@ -64,26 +37,6 @@ def trained(recipe, data, folder):
 
 def weights_equal(a, b):
     return all(np.array_equal(x, y) for x, y in zip(a.get_weights(), b.get_weights(), strict=True))
-
-
-def killed(recipe, folder, moment):
-    command = [sys.executable, "-c", KILLED_RUN, json.dumps(recipe.as_dict()), str(folder)]
-    done = subprocess.run([*command, moment], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-
-
-def test_killed_twice_and_restarted_equals_uninterrupted(finished, tiny, data, tmp_path):
-    folder, _ = finished
-    killed(tiny, tmp_path, "mid-epoch")
-    assert [row["epoch"] for row in read_history(tmp_path)] == [1]
-    killed(tiny, tmp_path, "writing")
-    run(Classification(tiny, data), tmp_path)
-    for name in ("accuracy.json", "accuracy.csv", "history.csv"):
-        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
-    models = [keras.saving.load_model(f / "model.keras") for f in (folder, tmp_path)]
-    assert weights_equal(*models)
-    leftovers = [f.name for f in tmp_path.iterdir() if f.name.startswith(".")]
-    assert len(leftovers) <= 1  # the half-written checkpoint of the killed process
 
 
 def test_it_learned(finished, tiny):
@@ -104,20 +57,30 @@ def heard_interrupts():
 
 
 @pytest.mark.usefixtures("heard_interrupts")
-def test_ctrl_c_ends_cleanly_with_the_last_epoch(tiny, data, tmp_path, monkeypatch):
-    begin = ProgressLine.on_epoch_begin
+def test_ctrl_c_and_going_on_equals_uninterrupted(finished, tiny, data, tmp_path, monkeypatch):
+    """Kills are in tests/reliability/test_faults.py; here there is dropout too."""
+    end, seen = ProgressLine.on_train_batch_end, []
 
-    def interrupt(self, epoch, logs=None):
-        if epoch == 1:
+    def interrupt(self, batch, logs):
+        end(self, batch, logs)
+        seen.append(batch)
+        if len(seen) == self.steps + 4:  # in the middle of the second epoch
             os.kill(os.getpid(), signal.SIGINT)
-        begin(self, epoch, logs)
 
-    monkeypatch.setattr(ProgressLine, "on_epoch_begin", interrupt)
-    with pytest.raises(TrainingStopped, match="holds the network after epoch 1") as stop:
-        run(Classification(tiny, data), tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressLine, "on_train_batch_end", interrupt)
+        with pytest.raises(TrainingStopped, match="holds the network after epoch 1") as stop:
+            run(Classification(tiny, data), tmp_path)
     assert stop.value.interrupted and "same command" in str(stop.value)
     assert keras.saving.load_model(tmp_path / "last.keras").input_shape == (None, 32, 32, 1)
     assert not (tmp_path / "model.keras").exists()
+
+    Run(Classification(tiny, data), tmp_path).train()
+    folder, _ = finished
+    assert (tmp_path / "history.csv").read_bytes() == (folder / "history.csv").read_bytes()
+    for name in ("model", "last"):
+        models = [keras.saving.load_model(f / f"{name}.keras") for f in (folder, tmp_path)]
+        assert weights_equal(*models)
 
 
 def test_seeds_give_weights(tiny, data):

@@ -57,7 +57,8 @@ def test_fields_are_flags_and_documentation(recipe):
     parser = recipe_parser("Trains.", "runs/x", recipe, epochs=7)
     assert recipe_of(parser.parse_args([]), recipe) == recipe(epochs=7)
     flags = (
-        "--seed 3 --scales 1 4 3 --widths 4 6 --learning-rate 0.1 0.01 --mixed-precision float16"
+        "--seed 3 --scales 1 4 3 --widths 4 6 --learning-rate 0.1 --final-learning-rate 0.01 "
+        "--mixed-precision float16"
     )
     chosen = recipe_of(parser.parse_args([*flags.split(), "--jit"]), recipe, batch_size=2)
     assert (chosen.seed, chosen.widths, chosen.batch_size, chosen.jit) == (3, (4, 6), 2, True)
