@@ -141,7 +141,7 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
         """The drawn candidate, made narrower until it is within the budget."""
         candidate = self.drawn(hp)
         while not self.allows(self.cost(candidate)):
-            layers = zip(self.widths, candidate.widths, strict=False)
+            layers = zip(self.widths, candidate.widths or (), strict=False)
             narrower = tuple(choices[max(0, choices.index(w) - 1)] for choices, w in layers)
             if narrower == candidate.widths:
                 widths, ratio = self._smallest
