@@ -46,8 +46,8 @@ from gdn_keras.models import Classifier
 from gdn_keras.presets import PRESETS
 from gdn_keras.training import Classification, Recipe
 from gdn_keras.training.classification_task import RESULTS as OUR_RESULTS
+from gdn_keras.training.classification_task import describe_data
 from gdn_keras.training.command_line import data_flag, data_options
-from gdn_keras.training.fingerprint import describe_data
 from gdn_keras.training.fitting import build, compile_model, fit_arguments
 from gdn_keras.training.run_folder import (
     MODEL,

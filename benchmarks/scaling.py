@@ -91,7 +91,7 @@ def work(options: argparse.Namespace) -> None:
         float(logs["loss"])  # waits for the step
         ends.append(time.monotonic())
 
-    with distribution.training_strategy(recipe).scope():
+    with distribution.training_strategy().scope():
         model = build(Classification(recipe, data))
         batches = training_pipeline(images, labels, batch_size=options.batch)
         model.fit(

@@ -28,8 +28,8 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from gdn_keras.datasets import TEST_SIZES, load_dataset
-from gdn_keras.training.classification_task import channels_between
 from gdn_keras.training.command_line import exit_code
+from gdn_keras.training.recipe import channels_between
 
 FILES = {
     "report.md": "one page with everything on it",

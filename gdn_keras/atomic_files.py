@@ -38,24 +38,30 @@ def replacing(path: Path, exclusive: bool = False) -> Iterator[Path]:
         FileExistsError: If it is `exclusive` and there is one.
     """
     remove_leftovers(path)
-    writer = f"{platform.node()}~{os.getpid()}~{_TOKEN}"
-    prefix = f".{path.name}~{writer}~"
-    with _naming(path), tempfile.TemporaryDirectory(".part", prefix, path.parent) as folder:
-        new, old = Path(folder, path.name), Path(folder, "old")
-        yield new
-        _flush(new)
-        if exclusive:
-            _put_first(new, path)
-        elif path.is_dir() and new.is_dir():
-            os.rename(path, old)  # a folder with files in it cannot be replaced in one step
-            try:
-                os.rename(new, path)
-            except BaseException:
-                os.rename(old, path)
-                raise
-        else:
-            os.replace(new, path)
-        _flush_entry(path.parent)
+    prefix = f".{path.name}~{platform.node()}~{os.getpid()}~{_TOKEN}~"
+    try:
+        with tempfile.TemporaryDirectory(".part", prefix, path.parent) as folder:
+            new, old = Path(folder, path.name), Path(folder, "old")
+            yield new
+            for part in [new, *new.rglob("*")]:
+                _flush(part)
+            if exclusive:
+                _put_first(new, path)
+            elif path.is_dir() and new.is_dir():
+                os.rename(path, old)  # a folder with files in it cannot be replaced in one step
+                try:
+                    os.rename(new, path)
+                except BaseException:
+                    os.rename(old, path)
+                    raise
+            else:
+                os.replace(new, path)
+            _flush(path.parent)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        # Names the file, in place of a temporary one or of none.
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
 
 
 def _put_first(new: Path, path: Path) -> None:
@@ -74,21 +80,11 @@ def remove_leftovers(path: Path) -> None:
     for leftover in path.parent.glob(f".{glob.escape(path.name)}~*.part"):
         with contextlib.suppress(OSError, ValueError):
             host, process, token, _ = leftover.name.removeprefix(f".{path.name}~").split("~")
-            if _is_dead(host, int(process), token) or _age(leftover) > _ABANDONED_AFTER:
+            age = time.time() - leftover.stat().st_mtime
+            if _is_dead(host, int(process), token) or age > _ABANDONED_AFTER:
                 if (leftover / "old").exists() and not path.exists():
                     os.rename(leftover / path.name, path)  # killed between its two renamings
                 shutil.rmtree(leftover)
-
-
-@contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Puts `path` into errors of the operating system, in place of a temporary name or of none."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None:
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
 
 
 def _is_dead(host: str, process: int, token: str) -> bool:
@@ -98,28 +94,15 @@ def _is_dead(host: str, process: int, token: str) -> bool:
         return token != _TOKEN
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)
     return False
-
-
-def _age(path: Path) -> float:
-    return time.time() - path.stat().st_mtime
 
 
 def _flush(path: Path) -> None:
     """To the disk itself, so that a loss of power does not leave an empty file under the name."""
-    for file in path.rglob("*") if path.is_dir() else [path]:
-        if file.is_file():
-            with open(file, "rb") as stream:
-                os.fsync(stream.fileno())
-
-
-def _flush_entry(folder: Path) -> None:
     if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
+        handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:

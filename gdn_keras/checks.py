@@ -1,8 +1,9 @@
 """Checks of user values, each with an error that names the argument and echoes the value."""
 
+import contextlib
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -69,14 +70,19 @@ def check_order(value: int) -> int:
     return int(value)
 
 
-def check_scales(value: Sequence[float], name: str = "scales") -> tuple[float, ...]:
-    """Scale values sigma_0 of scale channels: positive and strictly increasing."""
+def _check_each(name: str, value: Any, check: Callable[[str, Any], T], what: str) -> tuple[T, ...]:
+    """A sequence, each of its values checked."""
     try:
-        scales = tuple(check_positive(name, scale) for scale in value)
+        return tuple(check(name, item) for item in value)
     except TypeError:
         raise ValueError(
-            f"`{name}` must be a sequence of numbers. Received: {name}={value!r}"
+            f"`{name}` must be a sequence of {what}. Received: {name}={value!r}"
         ) from None
+
+
+def check_scales(value: Sequence[float], name: str = "scales") -> tuple[float, ...]:
+    """Scale values sigma_0 of scale channels: positive and strictly increasing."""
+    scales = _check_each(name, value, check_positive, "numbers")
     if not scales or any(b <= a for a, b in itertools.pairwise(scales)):
         raise ValueError(
             f"`{name}` must hold at least one value, in strictly increasing order. "
@@ -97,46 +103,21 @@ def check_surround(value: float) -> float:
 
 def check_sizes(name: str, value: Sequence[float], minimum: int = 1) -> None:
     """Sizes of objects: positive, at least `minimum` of them, in any order."""
-    try:
-        sizes = [check_positive(name, size) for size in value]
-    except TypeError:
-        raise ValueError(
-            f"`{name}` must be a sequence of numbers. Received: {name}={value!r}"
-        ) from None
-    if len(sizes) < minimum:
+    if len(_check_each(name, value, check_positive, "numbers")) < minimum:
         raise ValueError(f"`{name}` must hold at least one size. Received: {name}={value!r}")
 
 
 def check_widths(value: Sequence[int]) -> tuple[int, ...]:
     """Numbers of feature channels, one for each layer."""
-    try:
-        widths = tuple(check_integer("widths", width) for width in value)
-    except TypeError:
-        raise ValueError(
-            f"`widths` must be a sequence of integers. Received: widths={value!r}"
-        ) from None
+    widths = _check_each("widths", value, check_integer, "integers")
     if not widths:
         raise ValueError(f"`widths` must name at least one layer. Received: widths={value!r}")
     return widths
 
 
-def check_learning_rates(learning_rate: float, final_learning_rate: float) -> None:
-    """The ends of a schedule: positive, and the last one no larger than the first."""
-    check_positive("learning_rate", learning_rate)
-    check_positive("final_learning_rate", final_learning_rate)
-    if final_learning_rate > learning_rate:
-        raise ValueError(
-            "`final_learning_rate` must be at most `learning_rate`. Received: "
-            f"final_learning_rate={final_learning_rate}, learning_rate={learning_rate}"
-        )
-
-
 def check_input_shape(input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
     """Height and width of at least 3, or `None`, and a number of channels."""
-    try:
-        shape = tuple(input_shape)
-    except TypeError:
-        shape = ()
+    shape = tuple(input_shape) if isinstance(input_shape, Iterable) else ()
     spatial_ok = all(n is None or (isinstance(n, int) and n >= 3) for n in shape[:2])
     if len(shape) != 3 or not spatial_ok or not isinstance(shape[2], int) or shape[2] < 1:
         raise ValueError(
@@ -159,8 +140,9 @@ def check_images(images: Any, channels: int, pixels: bool = False) -> Any:
     """
     shape = getattr(images, "shape", None)
     if shape is None:
-        if _length(images) == 0:
-            raise ValueError(f"There must be at least one image. Received: {images!r}")
+        with contextlib.suppress(TypeError):  # generators, and pipelines that do not know
+            if len(images) == 0:
+                raise ValueError(f"There must be at least one image. Received: {images!r}")
         return images
     shape = tuple(shape)
     grey = channels == 1 and len(shape) == 3
@@ -188,10 +170,3 @@ def _check_values(images: np.ndarray, pixels: bool) -> None:
             "Images must be pixels of 0 to 255, integers or floats: the model holds its "
             f"preprocessor. Received: {images.dtype} values from {low:g} to {high:g}"
         )
-
-
-def _length(value: Any) -> int | None:
-    try:
-        return len(value)
-    except TypeError:  # of a generator, and of a pipeline that does not know
-        return None

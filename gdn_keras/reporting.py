@@ -1,6 +1,8 @@
-"""The one place through which the package speaks."""
+"""The one place through which the package speaks, and what it draws with."""
 
+import os
 import sys
+from types import ModuleType
 from typing import TextIO
 
 
@@ -46,3 +48,16 @@ class Reporter:
         start = "\r" if self._in_place else ""
         self.stream.write(start + text)
         self.stream.flush()
+
+
+def import_pyplot() -> ModuleType:
+    """matplotlib.pyplot, which draws into files where there is no screen."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ImportError("Pictures need matplotlib: pip install gdn_keras[plots]") from error
+    if not os.environ.get("DISPLAY"):
+        matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt

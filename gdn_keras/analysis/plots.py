@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gdn_keras.datasets.figures import import_pyplot
+from gdn_keras.reporting import import_pyplot
 
 _STYLE = {
     "font.size": 9,

@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Sequence
-from types import ModuleType
 
 import numpy as np
 
 from gdn_keras.datasets.transform import TEST_SIZES, rescale_images
+from gdn_keras.reporting import import_pyplot
 
 
 def draw_sizes(
@@ -44,16 +44,3 @@ def draw_sizes(
     figure.get_layout_engine().set(w_pad=0.01, h_pad=0.01, hspace=0.02, wspace=0.02)
     figure.savefig(path, dpi=200)
     plt.close(figure)
-
-
-def import_pyplot() -> ModuleType:
-    """matplotlib.pyplot, which draws into files where there is no screen."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ImportError("Pictures need matplotlib: pip install gdn_keras[plots]") from error
-    if not os.environ.get("DISPLAY"):
-        matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt

@@ -3,10 +3,10 @@
 Detectors are trained by `gdn_keras.training.detection_task`.
 """
 
-from gdn_keras.training.classification_task import Classification, Recipe
+from gdn_keras.training.classification_task import Classification
 from gdn_keras.training.engine import Run, run
 from gdn_keras.training.fitting import TrainingStopped
-from gdn_keras.training.recipe import TrainingRecipe
+from gdn_keras.training.recipe import Recipe, TrainingRecipe
 from gdn_keras.training.task import Task
 
 __all__ = [

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gdn_keras.reporting import Reporter
-from gdn_keras.training.distribution import abandon, is_first, join, leave, prepare_together
+from gdn_keras.training import distribution
 from gdn_keras.training.engine import Run
 from gdn_keras.training.fitting import TrainingStopped
 from gdn_keras.training.recipe import TrainingRecipe
@@ -31,11 +31,8 @@ def recipe_parser(
 ) -> argparse.ArgumentParser:
     """The flags of a training command, made from the fields of its recipe.
 
-    Args:
-        description: Shown above them.
-        output: Where everything goes by default.
-        recipe: The class of the recipe.
-        **defaults: Of flags, where they are others than the recipe's.
+    `output` is the folder where everything goes by default; `defaults` are those of flags that have
+    others than the recipe's.
     """
     parser = argparse.ArgumentParser(
         description=description,
@@ -70,34 +67,19 @@ def recipe_parser(
 
 
 def recipe_of(options: argparse.Namespace, recipe: type[SomeRecipe], **changes: Any) -> SomeRecipe:
-    """The recipe that the flags ask for.
-
-    Args:
-        options: The parsed flags of `recipe_parser`.
-        recipe: The class of the recipe.
-        **changes: Fields that a command decides itself.
-    """
+    """The recipe that parsed flags ask for; `changes` are fields that a command decides itself."""
     values: dict[str, Any] = {}
     for field in dataclasses.fields(recipe):
         value, parse = getattr(options, field.name, None), field.metadata["parse"]
         if field.metadata["flag"] is not None and value is not None:
             values[field.name] = parse(field.name, value) if parse else value
-    if isinstance(values.get("learning_rate"), list):
-        rates = values["learning_rate"]
-        if len(rates) > 2:
-            raise ValueError(f"`learning_rate` must be one or two values. Received: {rates}")
-        values |= zip(("learning_rate", "final_learning_rate"), rates, strict=False)
     if options.cluster is not None:
         values["distribute"] = True
     return recipe(**{**values, **changes})
 
 
 def data_flag(flag: Callable[..., Any]) -> None:
-    """Adds the flag of options of a data set, for `data_options`.
-
-    Args:
-        flag: `add_argument` of a parser or of a group.
-    """
+    """Adds, by an `add_argument`, the flag of options of a data set, for `data_options`."""
     text = "an option of the data set, such as frame=96; may be repeated"
     flag("--option", action="append", default=[], metavar="NAME=VALUE", help=text)
 
@@ -135,28 +117,35 @@ def run_command(
         The exit code, see `exit_code`.
     """
     options = parser.parse_args(arguments)
-    reporter = reporter or Reporter()
+    cluster, speaking = options.cluster is not None, reporter or Reporter()
+
+    def make() -> list[Run]:
+        if cluster and distribution.process_index() > 0:  # the first one keeps the run, and speaks
+            output = Path(tempfile.mkdtemp(prefix="gdn_keras-"))
+            return _runs(tasks_of(options), output, [], Reporter(io.StringIO()))
+        return _runs(tasks_of(options), Path(options.output), options.compare, speaking)
 
     def prepare() -> list[Run]:
-        if options.cluster is not None:
-            _join(options.cluster)
-        return prepare_together(lambda: _prepare(options, tasks_of(options), reporter))
+        if not cluster:
+            return make()
+        _join(options.cluster)
+        return distribution.prepare_together(make)
 
     def work(runs: list[Run]) -> None:
         began = time.monotonic()
         for run in runs:
             _announce(run)
-            if options.cluster is None:
-                _complete(run, began)
-                began = time.monotonic()
-            else:
+            if cluster:
                 run.train()
-        if options.cluster is not None:  # the first process needs no other for the rest
-            leave()
-            for run in runs if is_first() else ():
-                _complete(run, began)
+            else:
+                began = _complete(run, began)
+        if cluster:
+            distribution.leave()  # the first process needs no other for the rest
+            for run in runs if distribution.process_index() == 0 else ():
+                began = _complete(run, began)
 
-    return abandon(exit_code(prepare, work, reporter))
+    code = exit_code(prepare, work, speaking)
+    return distribution.abandon(code) if cluster else code
 
 
 def exit_code(
@@ -195,25 +184,23 @@ def _join(values: Sequence[str]) -> None:
             "`cluster` must be HOST:PORT, the number of processes and the number of this one, or "
             f"nothing. Received: {' '.join(values)}"
         ) from None
-    join(address, *numbers)
+    distribution.join(address, *numbers)
 
 
-def _prepare(options: argparse.Namespace, tasks: dict[str, Task], reporter: Reporter) -> list[Run]:
+def _runs(
+    tasks: dict[str, Task], output: Path, folders: Sequence[str], reporter: Reporter
+) -> list[Run]:
     """The runs of a command, all checked before the first begins."""
-    output, folders = Path(options.output), options.compare
-    if not is_first():  # the first process keeps the run, and speaks
-        output, folders = Path(tempfile.mkdtemp(prefix="gdn_keras-")), []
-        reporter = Reporter(io.StringIO())
     names = [Path(folder).resolve().name for folder in folders]
     compare = {
         name if names.count(name) == 1 else folder: folder
         for name, folder in zip(names, folders, strict=True)
     }
-    *others, last = tasks.items()
+    *others, (_, last) = tasks.items()
     runs = {
         name: Run(task, output / name.replace(" ", "_"), None, reporter) for name, task in others
     }
-    final = Run(last[1], output, compare, reporter)
+    final = Run(last, output, compare, reporter)
     # Their results are not there before they have run.
     final.compare = {**{name: run.folder for name, run in runs.items()}, **final.compare}
     return [*runs.values(), final]
@@ -230,10 +217,11 @@ def _announce(run: Run) -> None:
         run.reporter.line(f"{run.folder}: {run.task.description}, {epochs} epochs.")
 
 
-def _complete(run: Run, began: float) -> None:
-    results = run.complete()
-    minutes, seconds = divmod(round(time.monotonic() - began), 60)
+def _complete(run: Run, began: float) -> float:
+    results, now = run.complete(), time.monotonic()
+    minutes, seconds = divmod(round(now - began), 60)
     run.reporter.line(f"\n{run.task.summary(results)} ({minutes} min {seconds} s)\n")
     for path, content in run.files().items():
         run.reporter.line(f"  {path}: {content}")
     run.reporter.line()
+    return now

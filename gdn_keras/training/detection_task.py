@@ -26,13 +26,18 @@ from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes, import_drawing
 from gdn_keras.detection.size_precision import TEST_SIZES, SizePrecision, evaluate_detector
 from gdn_keras.detection.targets import channel_spacing
-from gdn_keras.export import export_saved_model
 from gdn_keras.layers import ArctanContrast
 from gdn_keras.models import gaussian_derivative_network
 from gdn_keras.reporting import Reporter
-from gdn_keras.training.classification_task import CHANNELS, WIDTHS
-from gdn_keras.training.engine import export_by_tensorflow
-from gdn_keras.training.recipe import COUNT, TrainingRecipe, at_least, recipe, setting
+from gdn_keras.training.recipe import (
+    CHANNELS,
+    COUNT,
+    WIDTHS,
+    TrainingRecipe,
+    at_least,
+    recipe,
+    setting,
+)
 from gdn_keras.training.report_page import Picture, Section, markdown_table, shown
 from gdn_keras.training.task import Task
 
@@ -249,9 +254,6 @@ class Detection(Task):
                 lambda path: _draw_page(model, self.recipe).save(path),
             ),
         ]
-
-    def export(self, model: Detector, folder: Path) -> None:
-        export_by_tensorflow(export_saved_model, model, folder, {})
 
 
 def as_json(result: SizePrecision) -> dict[str, Any]:

@@ -5,15 +5,14 @@ On TensorFlow, `tf.distribute.MirroredStrategy` takes the devices of one machine
 each machine or each device. Every device gets an equal share of every batch, batch statistics and
 gradients are those of the whole batch, and so are the weights that come out.
 
-The first process's folder is the run's; the others keep what they write to themselves.
+The first process's folder is the run's; the others keep what they write to themselves. A training
+on one device calls nothing of this.
 """
 
-import contextlib
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from types import SimpleNamespace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -38,10 +37,10 @@ def join(
             not tell.
         OSError: If the others cannot be reached.
     """
-    if _backend() != "jax":
+    if keras.backend.backend() != "jax":
         raise ValueError(
             "Training on several machines needs JAX: set KERAS_BACKEND=jax. "
-            f"Received: backend={_backend()!r}"
+            f"Received: backend={keras.backend.backend()!r}"
         )
     known = process is not None and processes is not None and 0 <= process < processes
     if address is not None and not known:
@@ -89,13 +88,16 @@ def process_count() -> int:
 
 
 def process_index() -> int:
-    """Which of them this is; 0 is the first."""
+    """Which of them this is; 0 is the first, whose folder is that of the run."""
     return _of_jax("process_index", 0)
 
 
-def is_first() -> bool:
-    """Whether the folder of this process is that of the run."""
-    return process_index() == 0
+def _of_jax(name: str, otherwise: int) -> int:
+    if keras.backend.backend() != "jax":
+        return otherwise
+    import jax
+
+    return getattr(jax, name)()
 
 
 def prepare_together(prepare: Callable[[], Sequence[Any]]) -> list[Any]:
@@ -122,6 +124,16 @@ def prepare_together(prepare: Callable[[], Sequence[Any]]) -> list[Any]:
     return runs
 
 
+def _from_all(values: Sequence[int]) -> np.ndarray:
+    """Whole numbers of all processes, [process, number]."""
+    own = np.asarray(values, "uint32")
+    if process_count() == 1:
+        return own[None]
+    from jax.experimental import multihost_utils
+
+    return np.asarray(multihost_utils.process_allgather(own))
+
+
 def agreed(values: Any) -> Any:
     """`values`, a tree of numbers and arrays, as the first process has them."""
     if process_count() == 1:
@@ -133,68 +145,72 @@ def agreed(values: Any) -> Any:
 
 def copy_state(source: keras.Model, target: keras.Model) -> None:
     """Weights and optimizer of `source` in the first process, to `target` in all of them."""
-    values = agreed([np.asarray(v) for v in _variables(source)])
-    _assign(target, values)
+    _assign(target, agreed(_values(source)))
 
 
 class OnCopy(keras.callbacks.Callback):
-    """Lets callbacks see, after each epoch, a copy of the model that is this process's own.
+    """Lets a callback see, after each epoch, a copy of the model that is this process's own.
 
     What is computed from distributed variables must be computed in all processes, and a file is
     written in one.
 
     Args:
         copy: An equal model, compiled, with its variables on one device.
-        callbacks: They hear of the end of epochs only.
+        callback: It hears of the end of epochs only.
     """
 
-    def __init__(self, copy: keras.Model, callbacks: Sequence[keras.callbacks.Callback]):
+    def __init__(self, copy: keras.Model, callback: keras.callbacks.Callback):
         super().__init__()
-        self.copy, self.callbacks = copy, callbacks
-        for callback in callbacks:
-            callback.set_model(copy)
+        self.copy, self.callback = copy, callback
+        callback.set_model(copy)
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        with _undistributed():
-            _assign(self.copy, [np.asarray(v) for v in _variables(self.model)])
-            for callback in self.callbacks:
-                callback.on_epoch_end(epoch, logs)
+        distributed = keras.distribution.distribution()
+        keras.distribution.set_distribution(None)  # new variables are on one device
+        try:
+            _assign(self.copy, _values(self.model))
+            self.callback.on_epoch_end(epoch, logs)
+        finally:
+            keras.distribution.set_distribution(distributed)
 
 
-def training_strategy(recipe: TrainingRecipe) -> Any:
-    """All devices where the recipe asks for it, else the default one.
+def _variables(model: keras.Model) -> list:
+    return [*model.variables, *model.optimizer.variables]
 
-    Returns:
-        An object with a `scope`.
-    """
-    if _backend() == "tensorflow":
-        import tensorflow as tf
 
-        if not recipe.distribute:
-            return tf.distribute.get_strategy()
-        devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
-        return tf.distribute.MirroredStrategy([device.name for device in devices])
-    if not recipe.distribute:
-        return SimpleNamespace(scope=contextlib.nullcontext)
-    return keras.distribution.DataParallel(auto_shard_dataset=False)
+def _values(model: keras.Model) -> list[np.ndarray]:
+    return [np.asarray(variable) for variable in _variables(model)]
+
+
+def _assign(model: keras.Model, values: Sequence[Any]) -> None:
+    for variable, value in zip(_variables(model), values, strict=True):
+        variable.assign(np.asarray(value))
+
+
+def training_strategy() -> Any:
+    """All devices together, as an object with a `scope`."""
+    if keras.backend.backend() == "jax":
+        return keras.distribution.DataParallel(auto_shard_dataset=False)
+    import tensorflow as tf
+
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    return tf.distribute.MirroredStrategy([device.name for device in devices])
 
 
 def device_count(recipe: TrainingRecipe) -> int:
-    """How many devices a batch is shared out over.
+    """How many devices a batch of this recipe is shared out over.
 
     Raises:
         ValueError: If it cannot be shared out evenly.
     """
-    if not recipe.distribute:
-        return 1
-    if _backend() not in ("tensorflow", "jax"):
+    backend = keras.backend.backend()
+    if backend not in ("tensorflow", "jax"):
         raise ValueError(
             "Several devices need Keras on TensorFlow or JAX. "
-            f"Received: distribute=True, backend={_backend()!r}"
+            f"Received: distribute=True, backend={backend!r}"
         )
-    strategy = training_strategy(recipe)
-    on_jax = _backend() == "jax"
-    devices = strategy.num_model_replicas if on_jax else strategy.num_replicas_in_sync
+    strategy = training_strategy()
+    devices = strategy.num_model_replicas if backend == "jax" else strategy.num_replicas_in_sync
     if recipe.batch_size % devices:
         raise ValueError(
             f"`batch_size` must be a multiple of the number of devices, {devices}. "
@@ -222,45 +238,3 @@ def shared_out(batches: Any, devices: int) -> Any:
         return tf.nest.map_structure(lambda part: tf.gather(part, index), batch)
 
     return batches.map(share)
-
-
-def _from_all(values: Sequence[int]) -> np.ndarray:
-    """Whole numbers of all processes, [process, number]."""
-    own = np.asarray(values, "uint32")
-    if process_count() == 1:
-        return own[None]
-    from jax.experimental import multihost_utils
-
-    return np.asarray(multihost_utils.process_allgather(own))
-
-
-def _assign(model: keras.Model, values: Sequence[np.ndarray]) -> None:
-    for variable, value in zip(_variables(model), values, strict=True):
-        variable.assign(np.asarray(value))
-
-
-@contextlib.contextmanager
-def _undistributed() -> Iterator[None]:
-    """Lets new variables be on one device."""
-    before = keras.distribution.distribution()
-    keras.distribution.set_distribution(None)
-    try:
-        yield
-    finally:
-        keras.distribution.set_distribution(before)
-
-
-def _variables(model: keras.Model) -> list:
-    return [*model.variables, *model.optimizer.variables]
-
-
-def _of_jax(name: str, otherwise: int) -> int:
-    if _backend() != "jax":
-        return otherwise
-    import jax
-
-    return getattr(jax, name)()
-
-
-def _backend() -> str:
-    return keras.backend.backend()

@@ -1,19 +1,20 @@
 """The run engine: train, evaluate, export and report any task, in one folder."""
 
+import functools
 import json
 import os
+import pickle
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 
+from gdn_keras.export import export_saved_model, is_export_of
 from gdn_keras.reporting import Reporter
-from gdn_keras.training.distribution import agreed, device_count
+from gdn_keras.training import distribution
 from gdn_keras.training.fitting import TrainingStopped, build, train
 from gdn_keras.training.report_page import settings_table, write_page
 from gdn_keras.training.run_folder import (
@@ -41,13 +42,6 @@ _FILES = {
     HISTORY: "the history of the training",
     LOGS: "the same for TensorBoard",
 }
-_EXPORT = """
-import importlib, json, sys
-import keras, numpy as np
-module, function, model, folder, options, arrays = json.loads(sys.argv[1])
-export = getattr(importlib.import_module(module), function)
-export(keras.saving.load_model(model, compile=False), folder, **options, **np.load(arrays))
-"""
 
 
 class Run:
@@ -75,7 +69,8 @@ class Run:
         self.compare = {name: Path(path).expanduser() for name, path in (compare or {}).items()}
         for path in self.compare.values():
             read_results(path, task.results_file)
-        device_count(task.recipe)
+        if task.recipe.distribute:
+            distribution.device_count(task.recipe)
         folder = Path(folder).expanduser()
         # A network that cannot be built must not leave a folder behind.
         self._model = None if is_whole(folder / MODEL) else build(task)
@@ -96,7 +91,8 @@ class Run:
     def train(self) -> None:
         """The training alone, which several processes do together."""
         with taking_up(self.folder):
-            if not agreed(is_whole(self.folder / MODEL)):
+            done = is_whole(self.folder / MODEL)
+            if not (distribution.agreed(done) if self.task.recipe.distribute else done):
                 self._train()
 
     def complete(self) -> dict[str, Any]:
@@ -128,29 +124,24 @@ class Run:
         return finished
 
     def _after_training(self, model: keras.Model) -> dict[str, Any]:
-        task, name = self.task, self.task.results_file
+        task, name, folder = self.task, self.task.results_file, self.folder
         try:
-            results = read_results(self.folder, name)
+            results = read_results(folder, name)
         except ValueError:
-            results = self._evaluate(model)
-        if not task.is_exported(model, self.folder / SAVED_MODEL):
-            task.export(model, self.folder / SAVED_MODEL)
+            results = {"settings": self.settings, **task.evaluate(model, self.reporter)}
+            for file, text in task.tables(results).items():
+                write_text(folder / file, text)
+            content = json.dumps(results, indent=1, allow_nan=False) + "\n"
+            # Last, since its presence says that the results are complete.
+            write_text(folder / name, content)
+            results = json.loads(content)
+        if not is_export_of(model, folder / SAVED_MODEL):
+            export_by_tensorflow(model, folder / SAVED_MODEL, task.export_options())
         others = {key: read_results(path, name) for key, path in self.compare.items()}
         head = f"# {task.title}\n\n{task.summary(results)}"
         sections = task.sections(results, model, others)
-        write_page(
-            self.folder, [head, *sections, settings_table(results["settings"])], self.reporter
-        )
+        write_page(folder, [head, *sections, settings_table(results["settings"])], self.reporter)
         return results
-
-    def _evaluate(self, model: keras.Model) -> dict[str, Any]:
-        results = {"settings": self.settings, **self.task.evaluate(model, self.reporter)}
-        for name, text in self.task.tables(results).items():
-            write_text(self.folder / name, text)
-        content = json.dumps(results, indent=1, allow_nan=False) + "\n"
-        # Last, since its presence says that the results are complete.
-        write_text(self.folder / self.task.results_file, content)
-        return json.loads(content)
 
 
 def run(
@@ -171,26 +162,23 @@ def run(
     return Run(task, folder, compare, reporter).complete()
 
 
-def export_by_tensorflow(
-    export: Callable[..., Any], model: keras.Model, folder: Path, options: dict[str, Any]
-) -> None:
-    """Calls `export(model, folder, **options)`, in a process of its own on other backends.
-
-    There, the model is read from model.keras beside `folder`.
-    """
+def export_by_tensorflow(model: keras.Model, folder: Path, options: dict[str, Any]) -> None:
+    """Writes a SavedModel; on other backends, in a process of its own, from model.keras beside."""
     if keras.backend.backend() == "tensorflow":
-        export(model, folder, **options)
+        export_saved_model(model, folder, **options)
         return
-    arrays = {name: value for name, value in options.items() if isinstance(value, np.ndarray)}
-    plain = {name: value for name, value in options.items() if name not in arrays}
-    # The GPUs' memory belongs to this process.
-    environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": ""}
-    with tempfile.TemporaryDirectory() as temporary:
-        file = Path(temporary, "arrays.npz")
-        np.savez(file, allow_pickle=False, **arrays)
-        names = [export.__module__, export.__name__]
-        paths = [str(folder.with_name(MODEL)), str(folder), plain, str(file)]
-        command = [sys.executable, "-c", _EXPORT, json.dumps([*names, *paths])]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    job = functools.partial(_export_file, folder.with_name(MODEL), folder, options)
+    done = subprocess.run(
+        [sys.executable, "-c", "import pickle, sys; pickle.load(sys.stdin.buffer)()"],
+        input=pickle.dumps(job),
+        # The GPUs' memory belongs to this process.
+        env={**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+    )
     if done.returncode:
-        raise OSError(f"the export by TensorFlow failed: {done.stderr.strip()[-500:]}")
+        said = done.stderr.decode(errors="replace").strip()
+        raise OSError(f"the export by TensorFlow failed: {said[-500:]}")
+
+
+def _export_file(file: Path, folder: Path, options: dict[str, Any]) -> None:
+    export_saved_model(load_network(file), folder, **options)

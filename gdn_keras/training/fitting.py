@@ -1,9 +1,11 @@
 """The training itself: a compiled model, taken up again where it was stopped."""
 
 import contextlib
+import datetime
 import importlib.util
 import math
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,19 +13,9 @@ from typing import Any
 import keras
 
 from gdn_keras.reporting import Reporter
-from gdn_keras.training.callbacks import Checkpoints, ProgressLine
-from gdn_keras.training.distribution import (
-    OnCopy,
-    agreed,
-    copy_state,
-    device_count,
-    is_first,
-    process_count,
-    shared_out,
-    training_strategy,
-)
+from gdn_keras.training import distribution
 from gdn_keras.training.recipe import TrainingRecipe
-from gdn_keras.training.run_folder import LOGS
+from gdn_keras.training.run_folder import LOGS, Checkpoints
 from gdn_keras.training.task import Task
 
 
@@ -48,18 +40,12 @@ def build(task: Task) -> keras.Model:
     return model
 
 
-def compile_model(model: keras.Model, task: Task, epochs: int | None = None) -> None:
-    """Compiles any model for a task: its loss, and Adam with a half cosine over all steps.
-
-    Args:
-        model: The task's own network or another one.
-        task: Says how to train.
-        epochs: Length of the schedule; that of the recipe by default.
-    """
+def compile_model(model: keras.Model, task: Task) -> None:
+    """Compiles any model for a task: its loss, and Adam with a half cosine over all steps."""
     recipe = task.recipe
     schedule = keras.optimizers.schedules.CosineDecay(
         recipe.learning_rate,
-        task.steps * (epochs or recipe.epochs),
+        task.steps * recipe.epochs,
         alpha=recipe.final_learning_rate / recipe.learning_rate,
     )
     optimizer = keras.optimizers.Adam(schedule)
@@ -74,11 +60,18 @@ def compile_model(model: keras.Model, task: Task, epochs: int | None = None) -> 
 def fit_arguments(task: Task, first_epoch: int = 0) -> dict[str, Any]:
     """Arguments of `fit` that show the training data from an epoch on, in their order."""
     return {
-        "x": shared_out(task.batches(first_epoch), device_count(task.recipe)),
+        "x": _own_share(task.batches(first_epoch), task.recipe),
         "steps_per_epoch": task.steps,
         "initial_epoch": first_epoch,
         "shuffle": False,
     }
+
+
+def _own_share(batches: Any, recipe: TrainingRecipe) -> Any:
+    """What of each batch this process trains on."""
+    if batches is None or not recipe.distribute:
+        return batches
+    return distribution.shared_out(batches, distribution.device_count(recipe))
 
 
 def train(model: keras.Model, task: Task, folder: Path, reporter: Reporter) -> None:
@@ -86,13 +79,8 @@ def train(model: keras.Model, task: Task, folder: Path, reporter: Reporter) -> N
 
     After each epoch, last.keras holds weights and optimizer, best.keras the best epoch where the
     task has a score, and history.csv the history. Batches depend on the seed and the epoch only,
-    so a run that was killed ends with the weights of one that was not.
-
-    Args:
-        model: From `build`. It is trained in place.
-        task: What to train.
-        folder: An existing folder.
-        reporter: Told of the progress.
+    so a run that was killed ends with the weights of one that was not. The model, from `build`, is
+    trained in place.
 
     Raises:
         TrainingStopped: By Ctrl-C, a full disk or a non-finite loss; a message for the user.
@@ -100,18 +88,23 @@ def train(model: keras.Model, task: Task, folder: Path, reporter: Reporter) -> N
     recipe = task.recipe
     _make_deterministic(recipe)
     checkpoints = Checkpoints(folder, reporter, task.score)
-    done = int(agreed(checkpoints.restore(model)))
+    done = checkpoints.restore(model)
+    if recipe.distribute:
+        done = int(distribution.agreed(done))
     if done:
         reporter.line(f"Going on after epoch {done} of {recipe.epochs}.")
     if done >= recipe.epochs:
         return
-    if device_count(recipe) == 1:
+    if not recipe.distribute:
         _fit(model, task, done, checkpoints, checkpoints)
         return
-    with training_strategy(recipe).scope():
+    with distribution.training_strategy().scope():
         shared = build(task)
-        copy_state(model, shared)
-        _fit(shared, task, done, checkpoints, OnCopy(model, [checkpoints]))
+        distribution.copy_state(model, shared)
+        # The first process keeps what is done; the others must not be late.
+        first = distribution.process_index() == 0
+        keeping = distribution.OnCopy(model, checkpoints) if first else None
+        _fit(shared, task, done, checkpoints, keeping)
     model.set_weights(shared.get_weights())
 
 
@@ -120,28 +113,53 @@ def _fit(
     task: Task,
     done: int,
     checkpoints: Checkpoints,
-    keeping: keras.callbacks.Callback,
+    keeping: keras.callbacks.Callback | None,
 ) -> None:
-    recipe, validation = task.recipe, task.validation()
-    if validation is not None:
-        validation = shared_out(validation, device_count(recipe))
-    reporter = checkpoints.reporter
-    progress = ProgressLine(recipe.epochs, task.steps, reporter, task.score)
+    recipe = task.recipe
+    progress = ProgressLine(recipe.epochs, task.steps, checkpoints.reporter, task.score)
     # Raises within a step, so that no checkpoint keeps broken weights.
     callbacks = [progress, keras.callbacks.TerminateOnNaN(raise_error=True)]
-    if is_first():  # it keeps what is done; the others must not be late
+    if keeping:
         callbacks.append(keeping)
         if importlib.util.find_spec("tensorboard"):
             logs = os.fspath(checkpoints.folder / LOGS)
             callbacks.append(keras.callbacks.TensorBoard(logs, write_graph=False))
-    with _explained(recipe, checkpoints, progress):
+    try:
         model.fit(
             **fit_arguments(task, done),
-            validation_data=validation,
+            validation_data=_own_share(task.validation(), recipe),
             epochs=recipe.epochs,
             callbacks=callbacks,
             verbose=0,
         )
+    except (KeyboardInterrupt, Exception) as error:
+        known = _reason_and_advice(error, recipe, progress.loss)
+        if known is None:
+            raise
+        kept = checkpoints.what_is_kept() if keeping else "Process 0 keeps what was done."
+        text = f"Stopped{known[0]}. {kept} {known[1]}"
+        raise TrainingStopped(text, isinstance(error, KeyboardInterrupt)) from error
+
+
+def _reason_and_advice(
+    error: BaseException, recipe: TrainingRecipe, loss: float
+) -> tuple[str, str] | None:
+    """Why a training ended and what to do about it, if that is known."""
+    if isinstance(error, KeyboardInterrupt):
+        return "", "The same command goes on from there."
+    if isinstance(error, OSError):
+        return f": {error}", "Once that is mended, the same command goes on."
+    if not math.isfinite(loss):
+        half = ", or train without half precision" * (recipe.precision == "float16")
+        return f" because the loss became {loss}", (
+            f"Use a lower `learning_rate` (it was {recipe.learning_rate:g}) in a new folder, and "
+            f"check images and labels for NaN{half}."
+        )
+    if recipe.distribute and distribution.process_count() > 1:  # JAX has no one type for it
+        said = str(error).partition("\n")[0]
+        text = f" because this process lost the others, or they lost it ({said})"
+        return text, "The same commands go on from there."
+    return None
 
 
 def _make_deterministic(recipe: TrainingRecipe) -> None:
@@ -160,39 +178,6 @@ def _make_deterministic(recipe: TrainingRecipe) -> None:
 
 
 @contextlib.contextmanager
-def _explained(
-    recipe: TrainingRecipe, checkpoints: Checkpoints, progress: ProgressLine
-) -> Iterator[None]:
-    """Turns what may end a training into a `TrainingStopped` that says how to go on."""
-    try:
-        yield
-        return
-    except KeyboardInterrupt:
-        reason, advice = "", "The same command goes on from there."
-        interrupted, cause = True, None
-    except Exception as error:
-        interrupted, cause = False, error
-        if isinstance(error, OSError):
-            reason, advice = f": {error}", "Once that is mended, the same command goes on."
-        elif not math.isfinite(progress.loss):
-            reason = f" in epoch {len(checkpoints.rows) + 1} because the loss became "
-            reason += f"{progress.loss}"
-            advice = (
-                f"Use a lower `learning_rate` (it was {recipe.learning_rate:g}) in a new folder, "
-                "and check images and labels for NaN"
-                + (", or train without half precision." if recipe.precision == "float16" else ".")
-            )
-        elif process_count() > 1:  # JAX has no one type for it
-            reason = " because this process lost the others, or they lost it "
-            reason += f"({str(error).partition(chr(10))[0]})"
-            advice = "The same commands go on from there."
-        else:
-            raise
-    kept = checkpoints.what_is_kept() if is_first() else "Process 0 keeps what was done."
-    raise TrainingStopped(f"Stopped{reason}. {kept} {advice}", interrupted) from cause
-
-
-@contextlib.contextmanager
 def _precision(precision: str) -> Iterator[None]:
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(precision if precision == "float32" else f"mixed_{precision}")
@@ -200,3 +185,46 @@ def _precision(precision: str) -> Iterator[None]:
         yield
     finally:
         keras.config.set_dtype_policy(before)
+
+
+class ProgressLine(keras.callbacks.Callback):
+    """One line for the whole training, with the time left; in a log file, one line an epoch.
+
+    `steps` are those of an epoch; the logged value `score` is shown after each.
+    """
+
+    def __init__(self, epochs: int, steps: int, reporter: Reporter, score: str | None = None):
+        super().__init__()
+        self.epochs, self.steps, self.reporter, self.score = epochs, steps, reporter, score
+        self.loss = 0.0
+        self._done, self._shown = 0, -math.inf
+        self._first: tuple[int, float] | None = None  # steps after the first one, and its end
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        self._done = epoch * self.steps
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
+        self._done += 1
+        self.loss = float(logs["loss"])
+        now = time.monotonic()
+        # The first step includes the tracing of the network, which happens once.
+        self._first = self._first or (self._done, now)
+        if now - self._shown > 0.5:
+            self._shown = now
+            self.reporter.update(self._line(now))
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
+        self.loss = float(logs["loss"])
+        score = f"  validation {logs[self.score]:.2%}" if self.score in logs else ""
+        self.reporter.line(self._line(time.monotonic()) + score)
+
+    def _line(self, now: float) -> str:
+        total, (before, began) = self.steps * self.epochs, self._first or (0, now)
+        share, epoch, left = self._done / total, -(-self._done // self.steps), "-:--:--"
+        if self._done > before:
+            seconds = (now - began) / (self._done - before) * (total - self._done)
+            left = str(datetime.timedelta(seconds=round(seconds)))
+        return (
+            f"epoch {epoch:>{len(str(self.epochs))}}/{self.epochs} [{'=' * int(20 * share):<20}] "
+            f"{share:4.0%}  ETA {left}  loss {self.loss:.4f}"
+        )

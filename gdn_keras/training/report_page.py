@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gdn_keras.atomic_files import replacing
 from gdn_keras.reporting import Reporter
-from gdn_keras.training.run_folder import PICTURES, REPORT, replacing, write_text
+from gdn_keras.training.run_folder import PICTURES, REPORT, write_text
 
 
 class Picture(NamedTuple):
@@ -26,35 +27,25 @@ Section = str | Picture  # Markdown, or a picture
 
 
 def write_page(folder: Path, sections: Sequence[Section], reporter: Reporter) -> None:
-    """Draws the pictures and writes report.md.
-
-    Args:
-        folder: The folder of the run.
-        sections: From top to bottom.
-        reporter: Told if pictures have to be left out.
-    """
+    """Draws the pictures and writes report.md; the reporter is told if they are left out."""
     (folder / PICTURES).mkdir(exist_ok=True)
-    parts = []
+    parts, missing = [], ""
     for section in sections:
-        if isinstance(section, Picture):
-            section = _drawn(folder, section)
-        if section not in parts:  # one note is enough
-            parts.append(section)
-            if section.startswith(_LEFT_OUT):
-                reporter.line(section)
-    write_text(folder / REPORT, "\n\n".join(part.strip() for part in parts) + "\n")
-
-
-_LEFT_OUT = "Pictures were left out."
-
-
-def _drawn(folder: Path, picture: Picture) -> str:
-    try:
-        with replacing(folder / PICTURES / picture.name) as temporary:
-            picture.draw(temporary)
-    except ImportError as error:
-        return f"{_LEFT_OUT} {error}"
-    return f"![{picture.caption}]({PICTURES}/{picture.name})\n\n*{picture.caption}*"
+        if isinstance(section, str):
+            parts.append(section.strip())
+            continue
+        try:
+            with replacing(folder / PICTURES / section.name) as temporary:
+                section.draw(temporary)
+        except ImportError as error:
+            missing = f"Pictures were left out. {error}"
+        else:
+            caption = section.caption
+            parts.append(f"![{caption}]({PICTURES}/{section.name})\n\n*{caption}*")
+    if missing:
+        reporter.line(missing)
+        parts.append(missing)
+    write_text(folder / REPORT, "\n\n".join(parts) + "\n")
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

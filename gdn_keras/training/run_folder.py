@@ -1,11 +1,14 @@
-"""The folder of a run: every file whole or not there, and one run only."""
+"""The folder of a run: every file whole or not there, one run only, and its checkpoints."""
 
 import contextlib
+import csv
+import io
 import json
+import math
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import keras
 
 from gdn_keras.atomic_files import replacing
 from gdn_keras.keras_files import DAMAGE, check_modest
+from gdn_keras.reporting import Reporter
 
 SETTINGS = "settings.json"
 LAST = "last.keras"
@@ -23,15 +27,13 @@ HISTORY = "history.csv"
 LOGS = "logs"
 PICTURES = "pictures"
 REPORT = "report.md"
-_EPOCHS = "epochs.json"  # in a checkpoint, beside what Keras writes there
+_ROWS = "history.json"  # in a checkpoint, beside what Keras writes there
+
+Row = dict[str, Any]
 
 
 def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
     """The folder of a run with these settings: a new one, or one that such a run was begun in.
-
-    Args:
-        settings: All that the result depends on, as JSON would give it back.
-        folder: Created if it is missing.
 
     Raises:
         ValueError: If the folder holds a run with other settings, or files that no run wrote.
@@ -49,24 +51,25 @@ def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
         ) from error
     known = read_settings(folder)
     if known is None:
-        _require_no_run(folder)
+        names = (LAST, BEST, MODEL, SAVED_MODEL, HISTORY, REPORT)
+        found = [name for name in names if (folder / name).exists()]
+        if found:
+            raise ValueError(
+                f"{folder} holds {', '.join(found)} but no {SETTINGS}, so their run is unknown. "
+                "Give another `folder`."
+            )
         try:
             with replacing(folder / SETTINGS, exclusive=True) as temporary:
                 temporary.write_text(json.dumps(settings, indent=2) + "\n")
             return folder
         except FileExistsError:  # another process was faster
             known = read_settings(folder) or {}
-    # Settings missing from older folders count as disabled; missing checksums are ignored.
-    names = [
-        name
+    differences = ", ".join(
+        f"{name} is {known.get(name)!r} there and {settings.get(name)!r} now"
         for name in {**known, **settings}
-        if (known.get(name) or None) != (settings.get(name) or None)
-        and not (name.endswith("_checksum") and name not in known)
-    ]
-    if names:
-        differences = ", ".join(
-            f"{name} is {known.get(name)!r} there and {settings.get(name)!r} now" for name in names
-        )
+        if known.get(name) != settings.get(name)
+    )
+    if differences:
         raise ValueError(
             f"{folder} holds a run with other settings: {differences}. Give another `folder`, or "
             "repeat the settings of that run to go on with it, or remove it."
@@ -97,17 +100,6 @@ def taking_up(folder: Path) -> Iterator[None]:
         except OSError:  # a file system without locks
             pass
         yield
-
-
-def _require_no_run(folder: Path) -> None:
-    """Refuses to overwrite the files of a run whose settings are missing."""
-    names = (LAST, BEST, MODEL, SAVED_MODEL, HISTORY, REPORT)
-    found = [name for name in names if (folder / name).exists()]
-    if found:
-        raise ValueError(
-            f"{folder} holds {', '.join(found)} but no {SETTINGS}, so their run is unknown. Give "
-            "another `folder`."
-        )
 
 
 def read_settings(folder: Path) -> dict | None:
@@ -142,13 +134,22 @@ def write_text(file: Path, text: str) -> None:
         temporary.write_text(text)
 
 
-def save_model(model: keras.Model, file: Path, epochs: int | None = None) -> None:
-    """Writes a .keras file in one step; with the number of epochs done, it is a checkpoint."""
+def csv_text(rows: Sequence[Row]) -> str:
+    """A CSV file with the names of the first row as its head."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def save_model(model: keras.Model, file: Path, rows: Sequence[Row] | None = None) -> None:
+    """Writes a .keras file in one step; with the history of a training, it is a checkpoint."""
     with replacing(file) as temporary:
         model.save(temporary)
-        if epochs is not None:
+        if rows is not None:
             with zipfile.ZipFile(temporary, "a") as archive:
-                archive.writestr(_EPOCHS, json.dumps(epochs))
+                archive.writestr(_ROWS, json.dumps(rows))
 
 
 def load_network(file: Path) -> keras.Model:
@@ -165,18 +166,68 @@ def load_network(file: Path) -> keras.Model:
         raise OSError(f"{file} cannot be loaded as a network ({reason}).") from error
 
 
-def read_epochs(file: Path) -> int:
-    """The number of epochs done at a checkpoint."""
-    with zipfile.ZipFile(file) as archive:
-        return json.loads(archive.read(_EPOCHS))
-
-
-def is_whole(file: Path) -> bool:
-    """Whether a .keras file is there, with every byte as it was written."""
+def is_whole(file: Path, part: str = "config.json") -> bool:
+    """Whether a .keras file is there with this part, every byte as it was written."""
     if not file.exists():
         return False
     try:
         with zipfile.ZipFile(file) as archive:
-            return archive.testzip() is None
+            return part in archive.namelist() and archive.testzip() is None
     except DAMAGE:
         return False
+
+
+class Checkpoints(keras.callbacks.Callback):
+    """Keeps the last epoch, that of the highest score, and the history: a killed run can go on.
+
+    `keras.callbacks.BackupAndRestore` writes into the file that it would restore from, and the
+    epoch into a second one: a kill at that moment loses both. Here each epoch replaces last.keras
+    (weights, optimizer and history) in one step. The best epoch is kept in the same way, and stands
+    in for a damaged last.keras.
+    """
+
+    def __init__(self, folder: Path, reporter: Reporter, score: str | None = None):
+        super().__init__()
+        self.folder, self.reporter, self.score = folder, reporter, score
+        self.rows: list[Row] = []  # the history in last.keras
+
+    def restore(self, model: keras.Model) -> int:
+        """Puts `model` (compiled) into the state of last.keras; the number of epochs done.
+
+        Raises:
+            OSError: If there are checkpoints and all are damaged.
+        """
+        files = [file for file in (self.folder / LAST, self.folder / BEST) if file.exists()]
+        if not files:
+            return 0
+        file = next((file for file in files if is_whole(file, _ROWS)), None)
+        if file is None:
+            raise OSError(
+                f"{files[0]} is damaged, and there is no other checkpoint to go on from. Put a "
+                "copy of it back, or remove it to begin anew."
+            )
+        if file != files[0]:
+            self.reporter.line(f"{files[0]} is damaged; {file} takes its place.")
+        model.load_weights(file)
+        with zipfile.ZipFile(file) as archive:
+            self.rows = json.loads(archive.read(_ROWS))
+        write_text(self.folder / HISTORY, csv_text(self.rows))
+        return len(self.rows)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
+        row = {"epoch": epoch + 1, **{name: float(value) for name, value in (logs or {}).items()}}
+        row["learning_rate"] = float(self.model.optimizer.learning_rate)
+        rows, score = [*self.rows, row], self.score
+        write_text(self.folder / HISTORY, csv_text(rows))
+        if score and row[score] > max((r[score] for r in self.rows), default=-math.inf):
+            save_model(self.model, self.folder / BEST, rows)
+        save_model(self.model, self.folder / LAST, rows)
+        self.rows = rows
+
+    def what_is_kept(self) -> str:
+        """What a run that ends now leaves behind, in a sentence."""
+        if not self.rows:
+            return "No epoch was complete, so nothing was kept."
+        row = self.rows[-1]
+        score = f" (validation {row[self.score]:.2%})" if self.score else ""
+        return f"{self.folder / LAST} holds the network after epoch {row['epoch']}{score}."

@@ -1,6 +1,5 @@
 """What a run needs to know of its task."""
 
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -75,10 +74,6 @@ class Task:
         """The report after its first sentence; `others` are results to show beside these."""
         raise NotImplementedError  # each task has its own
 
-    def export(self, model: keras.Model, folder: Path) -> None:
-        """Writes a SavedModel; the model is in model.keras beside `folder`."""
-        raise NotImplementedError  # each task has its own
-
-    def is_exported(self, model: keras.Model, folder: Path) -> bool:
-        """Whether `folder` holds the SavedModel of this model."""
-        return folder.exists()
+    def export_options(self) -> dict[str, Any]:
+        """What `export_saved_model` has to know besides the model."""
+        return {}

@@ -3,7 +3,6 @@
 from gdn_keras.tuning.hypermodel import (
     OBJECTIVE,
     SEARCH_RECIPE,
-    Candidate,
     GaussianDerivativeHyperModel,
 )
 from gdn_keras.tuning.search import TUNERS, make_tuner, run_search
@@ -13,7 +12,6 @@ __all__ = [
     "OBJECTIVE",
     "SEARCH_RECIPE",
     "TUNERS",
-    "Candidate",
     "GaussianDerivativeHyperModel",
     "draw_pareto",
     "make_tuner",

@@ -5,7 +5,7 @@ import functools
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,11 +15,11 @@ from gdn_keras.analysis import accuracy_by_size
 from gdn_keras.checks import check_choice, check_integer, check_positive
 from gdn_keras.datasets import ImageData
 from gdn_keras.layers.scale_pooling import POOLINGS
-from gdn_keras.models import Classifier, gaussian_derivative_network, retarget
+from gdn_keras.models import retarget
 from gdn_keras.reporting import Reporter
 from gdn_keras.training import Classification, Recipe
-from gdn_keras.training.fingerprint import describe_data, image_shape, images_at, sizes_of
-from gdn_keras.training.fitting import compile_model, fit_arguments
+from gdn_keras.training.classification_task import describe_data, image_shape, images_at, sizes_of
+from gdn_keras.training.fitting import build, fit_arguments
 
 try:
     import keras_tuner
@@ -32,16 +32,8 @@ OBJECTIVE = "mean_accuracy"
 _TRAIN_SCALES = tuple(2 ** (i / 2) for i in range(-1, 4))
 # Pyright does not know the defaults of a recipe's fields.
 SEARCH_RECIPE = Recipe(train_scales=_TRAIN_SCALES, epochs=4)  # pyright: ignore[reportCallIssue]
+_SEARCHED = ("widths", "scale_ratio", "pooling", "learning_rate")
 _FOLLOWED = "scales train_scales sampling cone augment contrast epochs batch_size loss seed jit"
-
-
-class Candidate(NamedTuple):
-    """A network of the search, and its learning rate."""
-
-    widths: tuple[int, ...]
-    scale_ratio: float
-    pooling: str
-    learning_rate: float
 
 
 class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
@@ -116,20 +108,24 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
         data["validation_sizes"] = tuple(self.metrics)
         return json.loads(json.dumps({**self.recipe.as_dict(), **space, **self.limits, **data}))
 
-    def cost(self, candidate: Candidate) -> dict[str, int]:
+    def cost(self, candidate: Recipe) -> dict[str, int]:
         """Trainable parameters, and multiply-adds for one image in all scale channels."""
-        features = (self.image_shape[2], *candidate.widths, len(self.data.class_names))
+        features = (self.image_shape[2], *(candidate.widths or ()), len(self.data.class_names))
         # Five derivatives for each pair of channels, two numbers for each normalized output.
         pairs = sum(c_in * c_out for c_in, c_out in itertools.pairwise(features))
-        frame, ratio = self.image_shape[:2], candidate.scale_ratio
-        operations = _multiply_adds(features, ratio, frame, self.recipe)
+        operations = _multiply_adds(features, self.image_shape[:2], candidate)
         return {"parameters": 5 * pairs + 2 * sum(features[1:]), "multiply_adds": operations}
 
     def allows(self, cost: Mapping[str, Any]) -> bool:
         """Whether a cost, or a row with it, is within the budget."""
         return all(cost[name.removeprefix("max_")] <= n for name, n in self.limits.items())
 
-    def drawn(self, hp: keras_tuner.HyperParameters) -> Candidate:
+    def with_values(self, *values: Any) -> Recipe:
+        """The recipe with these widths, ratio, pooling and learning rate: a candidate."""
+        changes = dict(zip(_SEARCHED, values, strict=True))
+        return dataclasses.replace(self.recipe, **changes, final_learning_rate=None)
+
+    def drawn(self, hp: keras_tuner.HyperParameters) -> Recipe:
         """The candidate that a tuner chose, which may be over budget."""
         layers = hp.Choice("layers", list(self.layers))
         # Unconditional: Bayesian optimization repeats itself where some are inactive.
@@ -139,17 +135,18 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
         rate = hp.Choice("learning_rate", [str(value) for value in self.learning_rate])
         pooling = hp.Choice("pooling", list(self.pooling))
         widths = tuple(sorted(widths) if self.ordered else widths)
-        return Candidate(widths, float(ratio), pooling, float(rate))
+        return self.with_values(widths, float(ratio), pooling, float(rate))
 
-    def candidate(self, hp: keras_tuner.HyperParameters) -> Candidate:
+    def candidate(self, hp: keras_tuner.HyperParameters) -> Recipe:
         """The drawn candidate, made narrower until it is within the budget."""
         candidate = self.drawn(hp)
         while not self.allows(self.cost(candidate)):
-            layers = zip(self.widths, candidate.widths, strict=False)
+            layers = zip(self.widths, candidate.widths or (), strict=False)
             narrower = tuple(choices[max(0, choices.index(w) - 1)] for choices, w in layers)
             if narrower == candidate.widths:
-                return Candidate(*self._smallest[:2], *candidate[2:])
-            candidate = candidate._replace(widths=narrower)
+                widths, ratio = self._smallest
+                return dataclasses.replace(candidate, widths=widths, scale_ratio=ratio)
+            candidate = dataclasses.replace(candidate, widths=narrower)
         return candidate
 
     def build(self, hp: keras_tuner.HyperParameters) -> keras.Model:
@@ -158,25 +155,9 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
         epochs = hp.values.get("tuner/epochs", self.recipe.epochs)
         return self.network(self.candidate(hp), epochs - hp.values.get("tuner/initial_epoch", 0))
 
-    def network(self, candidate: Candidate, epochs: int) -> keras.Model:
+    def network(self, candidate: Recipe, epochs: int) -> keras.Model:
         """The candidate's network with the seed's initial weights, compiled for so many epochs."""
-        keras.utils.set_random_seed(self.recipe.seed)
-        widths, ratio, pooling, rate = candidate
-        network = gaussian_derivative_network(
-            input_shape=self.data.train.images.shape[1:],
-            widths=widths,
-            num_classes=len(self.data.class_names),
-            scales=self.recipe.training_scales,
-            scale_ratio=ratio,
-            pooling=pooling,
-            sampling=self.recipe.sampling,
-            cone=self.recipe.cone,
-        )
-        model = Classifier(network, self.data.class_names, self.data.preprocessor)
-        rates = {"learning_rate": rate, "final_learning_rate": rate / 200}
-        recipe = dataclasses.replace(self.recipe, **rates)
-        compile_model(model, Classification(recipe, self.data), epochs)
-        return model
+        return build(Classification(dataclasses.replace(candidate, epochs=epochs), self.data))
 
     def fit(
         self,
@@ -203,32 +184,31 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
         by_size = {self.metrics[size]: accuracy for size, accuracy in accuracies.items()}
         return {OBJECTIVE: float(np.mean(list(accuracies.values()))), **by_size}
 
-    def row(self, candidate: Candidate) -> dict[str, Any]:
+    def row(self, candidate: Recipe) -> dict[str, Any]:
         """A candidate and its cost as a row of a table."""
-        widths = "-".join(map(str, candidate.widths))
-        return {**candidate._asdict(), "widths": widths, **self.cost(candidate)}
+        values = {name: getattr(candidate, name) for name in _SEARCHED}
+        widths = "-".join(map(str, values["widths"]))
+        return {**values, "widths": widths, **self.cost(candidate)}
 
-    def _find_smallest(self) -> Candidate:
-        """The candidate within the budget with the fewest parameters."""
-        rest = (self.pooling[0], self.learning_rate[0])
-        narrowest = [
-            Candidate(tuple(choices[0] for choices in self.widths[:layers]), ratio, *rest)
-            for layers, ratio in itertools.product(self.layers, self.scale_ratio)
-        ]
-        allowed = [candidate for candidate in narrowest if self.allows(self.cost(candidate))]
+    def _find_smallest(self) -> tuple[tuple[int, ...], float]:
+        """Widths and ratio within the budget with the fewest parameters."""
+        costs = {}
+        for layers, ratio in itertools.product(self.layers, self.scale_ratio):
+            widths = tuple(choices[0] for choices in self.widths[:layers])
+            candidate = dataclasses.replace(self.recipe, widths=widths, scale_ratio=ratio)
+            costs[widths, ratio] = self.cost(candidate)
+        allowed = [key for key, cost in costs.items() if self.allows(cost)]
         if not allowed:
-            costs = [self.cost(candidate) for candidate in narrowest]
-            least = ", ".join(f"{min(cost[name] for cost in costs)} {name}" for name in costs[0])
+            names = ("parameters", "multiply_adds")
+            least = ", ".join(f"{min(c[name] for c in costs.values())} {name}" for name in names)
             raise ValueError(f"The budget must allow at least {least}. Received: {self.limits}")
-        return min(allowed, key=lambda candidate: self.cost(candidate)["parameters"])
+        return min(allowed, key=lambda key: costs[key]["parameters"])
 
 
 @functools.lru_cache(maxsize=256)
-def _multiply_adds(
-    features: tuple[int, ...], ratio: float, frame: tuple[int, int], recipe: Recipe
-) -> int:
+def _multiply_adds(features: tuple[int, ...], frame: tuple[int, int], recipe: Recipe) -> int:
     """Those of `gaussian_derivative_network`, without the network."""
-    nodes = scale_space.cascade([ratio**k for k in range(len(features) - 1)])
+    nodes = scale_space.cascade([recipe.scale_ratio**k for k in range(len(features) - 1)])
     rest = frame, recipe.scales, (*features, features[-1])
     truncation = scale_space.DEFAULT_TRUNCATION
     if recipe.sampling == "dense":

@@ -1,5 +1,6 @@
 """A whole search: KerasTuner's trials, the paper's networks, the best network and a report."""
 
+import dataclasses
 import json
 import os
 import warnings
@@ -10,16 +11,15 @@ import keras
 import keras_tuner
 
 from gdn_keras.analysis import accuracy_by_size
-from gdn_keras.atomic_files import replacing
 from gdn_keras.checks import check_choice, check_integer
 from gdn_keras.export import export_saved_model
 from gdn_keras.models import retarget
 from gdn_keras.presets import PRESETS
 from gdn_keras.training import Classification, TrainingStopped
-from gdn_keras.training.fingerprint import images_at, sizes_of
-from gdn_keras.training.run_folder import open_run
-from gdn_keras.tuning.hypermodel import OBJECTIVE, Candidate, GaussianDerivativeHyperModel
-from gdn_keras.tuning.trials import Row, trial_rows, write_csv, write_report
+from gdn_keras.training.classification_task import images_at, sizes_of
+from gdn_keras.training.run_folder import open_run, save_model, write_text
+from gdn_keras.tuning.hypermodel import OBJECTIVE, GaussianDerivativeHyperModel
+from gdn_keras.tuning.trials import Row, trial_rows, write_tables
 
 TUNERS = {
     "random": keras_tuner.RandomSearch,
@@ -120,23 +120,19 @@ def _finish(tuner: keras_tuner.Tuner) -> list[Row]:
         trials = {int(trial.trial_id) + 1: trial for trial in tuner.oracle.trials.values()}
         model = tuner.load_model(trials[best["trial"]])
     model = retarget(model, hypermodel.image_shape, hypermodel.recipe.scales)
-    with replacing(folder / "model.keras") as temporary:
-        model.save(temporary)
+    save_model(model, folder / "model.keras")
     data = hypermodel.data
     options = Classification(hypermodel.recipe, data).export_options()
     export_saved_model(model, folder / "saved_model", **options)
     tested = accuracy_by_size(model, lambda size: images_at(data, size), sizes_of(data))
-    if rejected:
-        write_csv(folder / "rejected.csv", rejected)
-    write_csv(folder / "trials.csv", rows)
-    write_report(hypermodel, rows, tested, folder)
+    write_tables(hypermodel, rows, rejected, tested, folder)
     return rows
 
 
 def _paper_network(hypermodel: GaussianDerivativeHyperModel, name: str, folder: Path) -> Row:
     """Trains a preset like a trial, unless this was done in the folder before."""
-    widths, recipe = tuple(PRESETS[name]["parameters"]["widths"]), hypermodel.recipe
-    candidate = Candidate(widths, 1.25, "max", recipe.learning_rate)
+    recipe = hypermodel.recipe
+    candidate = dataclasses.replace(recipe, widths=PRESETS[name]["parameters"]["widths"])
     file = folder / PAPER / f"{name}.json"
     if not file.exists():
         hypermodel.reporter.line(f"Training the paper's {name} network.")
@@ -144,8 +140,7 @@ def _paper_network(hypermodel: GaussianDerivativeHyperModel, name: str, folder: 
         metrics = hypermodel.fit(None, model)
         file.parent.mkdir(exist_ok=True)
         model.save(file.with_suffix(".keras"))
-        with replacing(file) as temporary:
-            temporary.write_text(json.dumps(metrics))
+        write_text(file, json.dumps(metrics))
     metrics = json.loads(file.read_text())
     return {"trial": name, **hypermodel.row(candidate), "epochs": recipe.epochs, **metrics}
 

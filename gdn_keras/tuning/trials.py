@@ -1,6 +1,5 @@
 """The trials of a search as rows of a table: CSV files, Pareto picture and report."""
 
-import csv
 import math
 import os
 import statistics
@@ -12,7 +11,8 @@ import keras_tuner
 import numpy as np
 
 from gdn_keras.analysis.plots import COLORS, MARKERS, figure_file
-from gdn_keras.atomic_files import replacing
+from gdn_keras.training.report_page import Picture, markdown_table, write_page
+from gdn_keras.training.run_folder import csv_text, write_text
 from gdn_keras.tuning.hypermodel import OBJECTIVE, GaussianDerivativeHyperModel
 
 Row = dict[str, Any]
@@ -36,38 +36,38 @@ def trial_rows(tuner: keras_tuner.Tuner) -> tuple[list[Row], list[Row]]:
     return completed, rejected
 
 
-def write_csv(file: Path, rows: Sequence[Row]) -> None:
-    with replacing(file) as temporary, open(temporary, "w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def write_report(
-    model: GaussianDerivativeHyperModel, rows: list[Row], tested: dict[Any, float], folder: Path
+def write_tables(
+    model: GaussianDerivativeHyperModel,
+    rows: list[Row],
+    rejected: list[Row],
+    tested: dict[Any, float],
+    folder: Path,
 ) -> None:
-    """Pareto picture and report; `tested` is the test accuracy of the best network by size."""
-    (folder / "pictures").mkdir(exist_ok=True)
-    picture = "![Accuracy against cost, Pareto fronts in blue](pictures/pareto.png)"
-    try:
-        with replacing(folder / "pictures" / "pareto.png") as temporary:
-            draw_pareto(rows, temporary)
-    except ImportError as error:
-        picture = f"No picture: {error}"
-    table = [r for i, r in enumerate(rows) if i < 10 or _is_preset(r)]
+    """CSV files and report; `tested` is the test accuracy of the best network by size."""
+    if rejected:
+        write_text(folder / "rejected.csv", csv_text(rejected))
+    write_text(folder / "trials.csv", csv_text(rows))
     limits = ", ".join(f"{name} {limit:g}" for name, limit in model.limits.items())
-    paragraphs = [
+    sections = [
         f"# {len(rows)} networks",
         *summarize_trials(model, rows),
-        picture,
+        Picture(
+            "pareto.png",
+            "Accuracy against cost, Pareto fronts in blue.",
+            lambda path: draw_pareto(rows, path),
+        ),
         "The best trials and the paper's networks. All trials: [trials.csv](trials.csv).",
-        _markdown(table),
+        _table([row for i, row in enumerate(rows) if i < 10 or _is_preset(row)]),
         "The best network within the budget, in `model.keras` and `saved_model`, on test images:",
-        _markdown([{"size": size or "all", "accuracy": value} for size, value in tested.items()]),
+        _table([{"size": size or "all", "accuracy": value} for size, value in tested.items()]),
         f"Budget: {limits or 'none'}. {len(model.data.train.labels)} training images.",
     ]
-    with replacing(folder / "report.md") as temporary:
-        temporary.write_text("\n\n".join(paragraphs) + "\n")
+    write_page(folder, sections, model.reporter)
+
+
+def _table(rows: Sequence[Row]) -> str:
+    cells = [[f"{v:.4g}" if isinstance(v, float) else v for v in row.values()] for row in rows]
+    return markdown_table(list(rows[0]), cells)
 
 
 def summarize_trials(hypermodel: GaussianDerivativeHyperModel, rows: Sequence[Row]) -> list[str]:
@@ -97,12 +97,6 @@ def _text(row: Row) -> str:
     name = row["trial"] if _is_preset(row) else f"trial {row['trial']}"
     cost = f"{row['parameters']} parameters, {row['multiply_adds'] / 1e6:.1f} M multiply-adds"
     return f"{name}, {row['widths']}, r {row['scale_ratio']:g}: {row[OBJECTIVE]:.2%}, {cost}"
-
-
-def _markdown(rows: Sequence[Row]) -> str:
-    cells = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in r.values()] for r in rows]
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *cells]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def pareto_front(costs: Sequence[float], accuracies: Sequence[float]) -> list[int]:

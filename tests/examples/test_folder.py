@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -9,7 +7,7 @@ from PIL import Image
 
 from gdn_keras.datasets import suggest_scales
 from gdn_keras.training.command_line import run_command
-from tests.examples.conftest import EXAMPLES, load_example
+from tests.examples.conftest import load_example
 
 FOLDER = load_example("train_folder")
 
@@ -63,12 +61,10 @@ def test_the_network_takes_pixels_and_knows_its_classes(trained, pictures):
     np.testing.assert_allclose(model.predict(pixels, verbose=0), expected, atol=1e-4)
 
 
-def test_predictions_have_class_names(trained, pictures):
+def test_predictions_have_class_names(trained, pictures, capsys):
     files = [pictures / "disc" / "3.png", pictures / "the ring" / "4.png"]
-    command = [sys.executable, EXAMPLES / "predict.py", trained / "saved_model", *files]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    head, first, second = done.stdout.splitlines()
+    assert load_example("predict").main([str(trained / "saved_model"), *map(str, files)]) == 0
+    head, first, second = capsys.readouterr().out.splitlines()
     assert head.split() == ["file", "class", "confidence", "size"]
     assert " disc " in first and " the ring " in second
 

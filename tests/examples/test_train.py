@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from gdn_keras.training.classification_task import describe_data
 from gdn_keras.training.command_line import run_command
-from gdn_keras.training.fingerprint import describe_data
 from gdn_keras.training.run_folder import open_run
 from tests.examples.conftest import EXAMPLES, load_example
 
@@ -72,7 +72,7 @@ def test_mnist_as_a_command(tmp_path):
         ("--paper --data embedded --mnist-dir nowhere", "needs all of MNIST"),
         ("--data embedded --mnist-dir nowhere", "leave out one"),
         ("--scales 2 1 3", "LOW HIGH N"),
-        ("--learning-rate 1 2 3", "one or two"),
+        ("--learning-rate 0.1 --final-learning-rate 1", "`final_learning_rate`"),
         ("--train-size 1 2 --single-channel", "one training size"),
         ("--train-size 1 2 --with-single-channel", "one training size"),
         ("--compare nowhere", "no finished run"),
@@ -119,7 +119,9 @@ def test_flags_become_recipes_and_data(monkeypatch):
     assert asked[-1][2]["train_frame"] == 56 and small.training_scales == (0.5, 1.0, 2.0)
     single, _ = run_of("--train-size 4 --single-channel")
     assert single.scales == (4,)
-    rates = [run_of(f"--learning-rate {rate}")[0] for rate in ("0.1", "0.1 0.01")]
+    rates = [
+        run_of(f"--learning-rate {rate}")[0] for rate in ("0.1", "0.1 --final-learning-rate 0.01")
+    ]
     assert [r.final_learning_rate for r in rates] == pytest.approx([0.0005, 0.01])
     machine, _ = run_of("--mixed-precision bfloat16 --distribute --jit --loss softmax")
     assert machine.precision == "bfloat16" and machine.distribute and machine.jit

@@ -1,12 +1,10 @@
 import csv
-import importlib.util
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import keras
 import pytest
@@ -16,6 +14,7 @@ from gdn_keras.analysis import accuracy_by_size
 from gdn_keras.datasets import load_dataset, load_embedded_digits
 from gdn_keras.presets import PRESETS
 from gdn_keras.tuning import GaussianDerivativeHyperModel
+from tests.examples.conftest import EXAMPLES, load_example
 
 pytestmark = [
     # KerasTuner's own, in every call of an oracle.
@@ -23,7 +22,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:getName:DeprecationWarning"),
 ]
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 TINY = "--widths 2 3 4 --layers 1 2 --scale-ratio 1.25 --scales 1 2 2 --train-scales 1 1 1 "
 TINY += "--frame 32 --train-frame 28 --digits 60 --epochs 1 --batch-size 20 --validation-digits 20 "
 TINY += "--validation-sizes 1 1.41 --test-digits 20 --test-sizes 1 2"
@@ -31,10 +29,7 @@ TINY += "--validation-sizes 1 1.41 --test-digits 20 --test-sizes 1 2"
 
 @pytest.fixture(scope="module")
 def example():
-    spec = importlib.util.spec_from_file_location("tune", EXAMPLES / "tune_channels.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_example("tune_channels")
 
 
 @pytest.fixture
@@ -61,7 +56,7 @@ def trials(folder):
         return list(csv.DictReader(stream))
 
 
-def test_a_search_and_what_it_leaves(tune, small_presets, tmp_path, monkeypatch):
+def test_a_search_and_what_it_leaves(tune, small_presets, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "tune"
     command = f"{TINY} --trials 3 --max-parameters 240 --output {folder}"
     fit = GaussianDerivativeHyperModel.fit
@@ -100,9 +95,9 @@ def test_a_search_and_what_it_leaves(tune, small_presets, tmp_path, monkeypatch)
     assert accuracy == pytest.approx(float(best["accuracy_at_1"]))
 
     Image.fromarray(load_embedded_digits().x_test[0]).save(tmp_path / "digit.png")
-    predict = [sys.executable, EXAMPLES / "predict.py", folder / "saved_model"]
-    done = subprocess.run([*predict, tmp_path / "digit.png"], capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.splitlines()[1].startswith(str(tmp_path))
+    predict = [str(folder / "saved_model"), str(tmp_path / "digit.png")]
+    assert load_example("predict").main(predict) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith(str(tmp_path))
 
     monkeypatch.setattr(GaussianDerivativeHyperModel, "fit", None)
     assert tune(command)[0] == 0  # nothing is trained again

@@ -115,7 +115,7 @@ class Training:
         with zipfile.ZipFile(file) as archive:
             if archive.testzip() is not None:
                 raise AssertionError(f"{file} is half-written")
-            return json.loads(archive.read("epochs.json"))
+            return len(json.loads(archive.read("history.json")))
 
     def leftovers(self) -> list[Path]:
         """Half-written files, under names that nothing reads."""
@@ -336,7 +336,8 @@ def damage_finished(
 def damage_stopped(stopped: Training, home: Path, expected: dict[str, bytes], kinds=DAMAGES):
     """Damages the checkpoints of a run that was killed, and runs again.
 
-    With one damaged, it goes on from the other; with both, it says so and touches nothing.
+    With one damaged, it goes on from the other; with both, it says so and touches nothing. The
+    history is written anew.
 
     Yields:
         What was damaged and how, after each.
@@ -348,7 +349,13 @@ def damage_stopped(stopped: Training, home: Path, expected: dict[str, bytes], ki
         assert ended.code == 0 and "takes its place" in ended.said, ended.said
         assert training.outcome() == expected, f"last.keras, {kind}: another result"
         yield "last.keras", kind
-    for names in (("last.keras", "best.keras"), ("history.csv",), ("settings.json",)):
+    training = stopped.copy(home / "history damaged")
+    damage(training.folder / "history.csv", "half")
+    ended = training.run()
+    assert ended.code == 0, ended.said
+    assert training.outcome() == expected, "history.csv: another result"
+    yield "history.csv", "half"
+    for names in (("last.keras", "best.keras"), ("settings.json",)):
         training = stopped.copy(home / f"{' and '.join(names)} damaged")
         for name in names:
             damage(training.folder / name, "half")

@@ -24,7 +24,7 @@ from gdn_keras.detection import Detector
 from gdn_keras.export import export_saved_model
 from gdn_keras.layers import ArctanContrast
 from gdn_keras.serving import load_predictor, read_input
-from gdn_keras.training.fingerprint import describe_data
+from gdn_keras.training.classification_task import describe_data
 from gdn_keras.training.run_folder import SETTINGS, load_network, open_run, taking_up
 from tests.detection.networks import tiny_network
 from tests.examples.conftest import load_example
@@ -52,14 +52,12 @@ def test_a_run_notices_every_changed_image(part):
         assert differing == {f"{part}_checksum"}
 
 
-def test_images_on_disk_have_the_fingerprint_of_those_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("gdn_keras.training.fingerprint._CHUNK_BYTES", 5000)  # several chunks
+def test_images_on_disk_have_the_fingerprint_of_those_in_memory(tmp_path):
     data = tiny_data()
     images, labels = data.train
     np.save(tmp_path / "images.npy", images)
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
     on_disk = dataclasses.replace(data, train=LabelledImages(mapped, labels))
-    monkeypatch.undo()
     assert describe_data(on_disk) == describe_data(data)
 
 

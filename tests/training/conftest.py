@@ -1,3 +1,5 @@
+import csv
+
 import pytest
 
 from gdn_keras.datasets import load_dataset
@@ -20,6 +22,16 @@ def tiny_data(**options):
     """Digits of size 1 in small frames, tested at sizes 1 and 2."""
     defaults = {"train_sizes": (1,), "test_sizes": (1, 2), "frame": 32, "count": 200}
     return load_dataset("mnist_large_scale", **{**defaults, "test_count": 30, **options})
+
+
+def read_history(folder):
+    """The rows of history.csv, if there is one."""
+    file = folder / "history.csv"
+    if not file.exists():
+        return []
+    with open(file, newline="") as stream:
+        rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(stream)]
+    return [{**row, "epoch": int(row["epoch"])} for row in rows]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,5 +1,6 @@
 """The same batches give the same weights on one device, on several, and in several processes."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -24,13 +25,14 @@ from gdn_keras.datasets import (
     training_pipeline,
 )
 from gdn_keras.training import Classification, Recipe, distribution
-from gdn_keras.training.callbacks import read_history
 from gdn_keras.training.command_line import recipe_parser, run_command
 from gdn_keras.training.fitting import build
+from tests.training.conftest import read_history
 
 ROOT = Path(__file__).parents[2]
 RECIPE = Recipe(widths=(4,), scales=(1.0, 2.0), batch_size=8, learning_rate=0.1)
 THREE_DEVICES = SimpleNamespace(num_replicas_in_sync=3, num_model_replicas=3)
+ONE_DEVICE = SimpleNamespace(scope=contextlib.nullcontext)
 IMAGES = 20  # so that the last batch of an epoch is smaller
 
 UPDATE = """
@@ -65,7 +67,8 @@ def updated_weights(recipe):
     contrast = np.linspace(0.2, 2, IMAGES)[:, None, None, None]  # the devices' shares differ
     images = (contrast * rng.normal(size=(IMAGES, 20, 20, 1))).astype("float32")
     labels = rng.integers(0, 10, IMAGES)
-    with distribution.training_strategy(recipe).scope():
+    strategy = distribution.training_strategy() if recipe.distribute else ONE_DEVICE
+    with strategy.scope():
         model = build(Classification(recipe, blank_data(images, labels)))
         model.set_weights([rng.uniform(0.5, 1.0, w.shape) for w in model.get_weights()])
         model.compile(
@@ -76,7 +79,9 @@ def updated_weights(recipe):
             images, labels, batch_size=recipe.batch_size, augment=random_affine(1.0)
         )
         model.fit(
-            distribution.shared_out(batches, distribution.device_count(recipe)),
+            distribution.shared_out(batches, distribution.device_count(recipe))
+            if recipe.distribute
+            else batches,
             steps_per_epoch=steps_per_epoch(IMAGES, recipe.batch_size),
             epochs=2,
             shuffle=False,
@@ -172,7 +177,7 @@ def test_shares_are_equal_and_together_the_batch(monkeypatch):
 
 def test_mistakes(monkeypatch):
     with pytest.raises(ValueError, match=r"number of devices, 3\. Received: batch_size=8"):
-        monkeypatch.setattr(distribution, "training_strategy", lambda _: THREE_DEVICES)
+        monkeypatch.setattr(distribution, "training_strategy", lambda: THREE_DEVICES)
         distribution.device_count(dataclasses.replace(RECIPE, distribute=True))
     monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
     with pytest.raises(ValueError, match=r"TensorFlow or JAX\. Received: distribute=True"):

@@ -20,38 +20,11 @@ from gdn_keras.datasets import (
 from gdn_keras.models import scale_channels_of
 from gdn_keras.reporting import Reporter
 from gdn_keras.training import Classification, Recipe, Run, TrainingStopped, run
-from gdn_keras.training.callbacks import Checkpoints, ProgressLine, read_history
-from gdn_keras.training.fitting import build, train
-from tests.training.conftest import tiny_data
+from gdn_keras.training.fitting import ProgressLine, build, train
+from gdn_keras.training.run_folder import Checkpoints
+from tests.training.conftest import read_history, tiny_data
 
 ROOT = Path(__file__).parents[2]
-
-# Runs a job in a process of its own and kills it: in the middle of an epoch, or when a checkpoint
-# is written but not yet in its place.
-KILLED_RUN = """
-import json, os, signal, sys
-from gdn_keras.training import Classification, Recipe, callbacks, run
-from tests.training.conftest import tiny_data
-
-recipe, folder, moment = Recipe(**json.loads(sys.argv[1])), sys.argv[2], sys.argv[3]
-kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
-if moment == "mid-epoch":
-    end, seen = callbacks.ProgressLine.on_train_batch_end, []
-    def dying(self, batch, logs=None):
-        seen.append(batch)
-        if len(seen) == self.steps + 4:
-            kill()
-        end(self, batch, logs)
-    callbacks.ProgressLine.on_train_batch_end = dying
-else:
-    replace = os.replace
-    def dying(source, target):
-        if str(target).endswith("last.keras"):
-            kill()
-        replace(source, target)
-    os.replace = dying
-run(Classification(recipe, tiny_data()), folder)
-"""
 
 
 def trained(recipe, data, folder):
@@ -64,26 +37,6 @@ def trained(recipe, data, folder):
 
 def weights_equal(a, b):
     return all(np.array_equal(x, y) for x, y in zip(a.get_weights(), b.get_weights(), strict=True))
-
-
-def killed(recipe, folder, moment):
-    command = [sys.executable, "-c", KILLED_RUN, json.dumps(recipe.as_dict()), str(folder)]
-    done = subprocess.run([*command, moment], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-
-
-def test_killed_twice_and_restarted_equals_uninterrupted(finished, tiny, data, tmp_path):
-    folder, _ = finished
-    killed(tiny, tmp_path, "mid-epoch")
-    assert [row["epoch"] for row in read_history(tmp_path)] == [1]
-    killed(tiny, tmp_path, "writing")
-    run(Classification(tiny, data), tmp_path)
-    for name in ("accuracy.json", "accuracy.csv", "history.csv"):
-        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
-    models = [keras.saving.load_model(f / "model.keras") for f in (folder, tmp_path)]
-    assert weights_equal(*models)
-    leftovers = [f.name for f in tmp_path.iterdir() if f.name.startswith(".")]
-    assert len(leftovers) <= 1  # the half-written checkpoint of the killed process
 
 
 def test_it_learned(finished, tiny):
@@ -104,20 +57,30 @@ def heard_interrupts():
 
 
 @pytest.mark.usefixtures("heard_interrupts")
-def test_ctrl_c_ends_cleanly_with_the_last_epoch(tiny, data, tmp_path, monkeypatch):
-    begin = ProgressLine.on_epoch_begin
+def test_ctrl_c_and_going_on_equals_uninterrupted(finished, tiny, data, tmp_path, monkeypatch):
+    """Kills are in tests/reliability/test_faults.py; here there is dropout too."""
+    end, seen = ProgressLine.on_train_batch_end, []
 
-    def interrupt(self, epoch, logs=None):
-        if epoch == 1:
+    def interrupt(self, batch, logs):
+        end(self, batch, logs)
+        seen.append(batch)
+        if len(seen) == self.steps + 4:  # in the middle of the second epoch
             os.kill(os.getpid(), signal.SIGINT)
-        begin(self, epoch, logs)
 
-    monkeypatch.setattr(ProgressLine, "on_epoch_begin", interrupt)
-    with pytest.raises(TrainingStopped, match="holds the network after epoch 1") as stop:
-        run(Classification(tiny, data), tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressLine, "on_train_batch_end", interrupt)
+        with pytest.raises(TrainingStopped, match="holds the network after epoch 1") as stop:
+            run(Classification(tiny, data), tmp_path)
     assert stop.value.interrupted and "same command" in str(stop.value)
     assert keras.saving.load_model(tmp_path / "last.keras").input_shape == (None, 32, 32, 1)
     assert not (tmp_path / "model.keras").exists()
+
+    Run(Classification(tiny, data), tmp_path).train()
+    folder, _ = finished
+    assert (tmp_path / "history.csv").read_bytes() == (folder / "history.csv").read_bytes()
+    for name in ("model", "last"):
+        models = [keras.saving.load_model(f / f"{name}.keras") for f in (folder, tmp_path)]
+        assert weights_equal(*models)
 
 
 def test_seeds_give_weights(tiny, data):
@@ -146,7 +109,7 @@ def test_a_loss_that_is_not_finite_stops_before_anything_is_kept(tiny, tmp_path)
     broken = np.array(data.train.images, "float32")
     broken[30] = np.nan
     data = dataclasses.replace(data, train=LabelledImages(broken, data.train.labels))
-    with pytest.raises(TrainingStopped, match="epoch 1 because the loss became") as stop:
+    with pytest.raises(TrainingStopped, match="because the loss became nan") as stop:
         trained(tiny, data, tmp_path)
     assert not stop.value.interrupted and "`learning_rate` (it was 0.01)" in str(stop.value)
     assert not (tmp_path / "last.keras").exists()
@@ -175,7 +138,7 @@ def test_mixed_precision(tiny, tmp_path, precision):
     assert isinstance(again.optimizer, keras.optimizers.LossScaleOptimizer) == (
         precision == "float16"
     )
-    assert Checkpoints(tmp_path).restore(again) == 1
+    assert Checkpoints(tmp_path, Reporter()).restore(again) == 1
     assert weights_equal(again, model)
 
 
@@ -203,7 +166,7 @@ from gdn_keras.training.distribution import training_strategy
 from tests.training.conftest import tiny_data
 from tests.training.test_fitting import trained
 recipe = Recipe(**json.loads(sys.argv[1]))
-assert training_strategy(recipe).num_replicas_in_sync == 2
+assert training_strategy().num_replicas_in_sync == 2
 trained(recipe, tiny_data(count=40), Path(sys.argv[2]))
 """
 

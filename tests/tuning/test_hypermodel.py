@@ -1,6 +1,6 @@
 import dataclasses
+import importlib
 import itertools
-import subprocess
 import sys
 
 import keras
@@ -16,7 +16,7 @@ from gdn_keras.models import (
     retarget,
     scale_channels_of,
 )
-from gdn_keras.tuning import OBJECTIVE, Candidate, GaussianDerivativeHyperModel
+from gdn_keras.tuning import OBJECTIVE, GaussianDerivativeHyperModel
 from tests.tuning.conftest import TINY
 
 
@@ -32,7 +32,8 @@ def hyperparameters(**values):
 )
 def test_costs_are_those_of_the_network(widths, ratio, sampling, hypermodel):
     recipe = dataclasses.replace(TINY, scales=(0.8, 1.7, 4.0), sampling=sampling)
-    cost = hypermodel(recipe=recipe).cost(Candidate(widths, ratio, "max", 0.01))
+    space = hypermodel(recipe=recipe)
+    cost = space.cost(space.with_values(widths, ratio, "max", 0.01))
     model = gaussian_derivative_network(
         (32, 32, 1), widths, 10, recipe.scales, ratio, sampling=sampling
     )
@@ -55,10 +56,12 @@ def test_every_draw_gives_a_network_of_the_space_within_the_budget(hypermodel):
 
 
 def test_where_the_narrowest_layers_cost_too_much_there_are_fewer(hypermodel):
-    limit = hypermodel().cost(Candidate((2,), 1.25, "max", 0.01))["parameters"]
+    space = hypermodel()
+    limit = space.cost(space.with_values((2,), 1.25, "max", 0.01))["parameters"]
     model = hypermodel(max_parameters=limit, learning_rate=(0.01, 0.02))
     hp = hyperparameters(layers=2, width_1=2, width_2=2, learning_rate="0.02")
-    assert model.candidate(hp)[::3] == ((2,), 0.02)
+    found = model.candidate(hp)
+    assert (found.widths, found.learning_rate) == ((2,), 0.02)
 
 
 def test_widths_of_each_layer_are_drawn_independently(hypermodel):
@@ -135,8 +138,9 @@ def test_a_round_of_hyperband_is_a_schedule_of_its_own(hypermodel):
     assert optimizer["learning_rate"]["config"]["decay_steps"] == 6
 
 
-def test_without_keras_tuner_only_tuning_is_missing():
-    script = "import sys; sys.modules['keras_tuner'] = None; import gdn_keras\n"
-    script += "try: import gdn_keras.tuning\nexcept ImportError as error: print(error)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert "pip install 'gdn_keras[tune]'" in done.stdout, done.stderr
+def test_without_keras_tuner_only_tuning_is_missing(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("gdn_keras.tuning")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "keras_tuner", None)
+    with pytest.raises(ImportError, match=r"pip install 'gdn_keras\[tune\]'"):
+        importlib.import_module("gdn_keras.tuning")

@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 
 from gdn_keras.datasets import LabelledImages
-from gdn_keras.training.fingerprint import (
+from gdn_keras.training.classification_task import (
     describe_data,
     image_shape,
     images_at,
