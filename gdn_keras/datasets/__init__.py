@@ -3,7 +3,7 @@
 For `tfds.load("mnist_large_scale/size2")` import `gdn_keras.datasets.mnist_large_scale` first.
 """
 
-from gdn_keras.datasets.augmentation import random_affine, random_contrast, random_frame
+from gdn_keras.datasets.augmentation import RandomAffine, RandomBlur, RandomFrame, RandomLight
 from gdn_keras.datasets.boxes import (
     BoxedImage,
     load_coco,
@@ -49,6 +49,10 @@ __all__ = [
     "Digits",
     "ImageData",
     "LabelledImages",
+    "RandomAffine",
+    "RandomBlur",
+    "RandomFrame",
+    "RandomLight",
     "Scenes",
     "concatenate",
     "dataset_names",
@@ -70,9 +74,6 @@ __all__ = [
     "picture_heights",
     "place_in_frame",
     "place_object",
-    "random_affine",
-    "random_contrast",
-    "random_frame",
     "read_boxed_images",
     "read_picture",
     "register_dataset",

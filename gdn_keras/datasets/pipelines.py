@@ -1,8 +1,9 @@
 """tf.data pipelines from arrays to `model.fit` and `model.evaluate`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import keras
 import numpy as np
 
 from gdn_keras.checks import check_integer
@@ -26,7 +27,7 @@ def training_pipeline(
     initial_epoch: int = 0,
     drop_remainder: bool = False,
     transform: Callable | None = None,
-    augment: Callable | None = None,
+    augment: Sequence[Callable] = (),
 ) -> "tf.data.Dataset":
     """Endless shuffled batches for training: epoch after epoch, each in an order of its own.
 
@@ -49,10 +50,11 @@ def training_pipeline(
         seed: Non-negative integer.
         initial_epoch: The epoch to begin with, as in `fit`.
         drop_remainder: Whether to leave out an epoch's last batch where it is smaller.
-        transform: Function of a batch of images as they are stored, such as `rescale_map(size=2)`,
-            which makes MNIST Large Scale from 28×28 digits on the fly.
-        augment: Function of a batch of float32 images and a seed, such as `random_affine(size=2)`.
-            Its seed depends on `seed` and the images of the batch only.
+        transform: Function of a NumPy batch of images as they are stored, such as
+            `functools.partial(rescale_images, size=2)`, which makes MNIST Large Scale from 28×28
+            digits on the fly.
+        augment: Layers for each batch, called as `layer(images, seed=…)`, such as `RandomAffine()`.
+            Their seeds depend on `seed` and the images of the batch only.
 
     Returns:
         `tf.data.Dataset` of float32 images `[batch, h, w, channels]` and float32 one-hot labels
@@ -132,27 +134,43 @@ def _gather(
     images: np.ndarray,
     labels: np.ndarray,
     transform: Callable | None,
-    augment: Callable | None = None,
+    augment: Sequence[Callable] = (),
     seed: int = 0,
 ) -> "tf.data.Dataset":
     """Batches of float32 images and int64 labels from a data set of batches of indices."""
     import tensorflow as tf
 
-    dtype = tf.as_dtype(images.dtype)
+    def stored(index: np.ndarray) -> np.ndarray:
+        batch = np.asarray(images[index])
+        return batch if transform is None else transform(batch)
+
+    sample = stored(np.zeros(1, "int64"))
 
     def read(index: "tf.Tensor") -> tuple["tf.Tensor", "tf.Tensor"]:
-        x = tf.numpy_function(lambda i: np.asarray(images[i]), [index], dtype, stateful=False)
-        x.set_shape([index.shape[0], *images.shape[1:]])
-        if transform is not None:
-            x = transform(x)
-        x = tf.cast(x, "float32")
-        x = x if x.shape.rank == 4 else x[..., None]
-        if augment is not None:
-            place = tf.range(1, tf.size(index, "int64") + 1)
-            x = augment(x, tf.stack([seed, tf.reduce_sum(index * place)]))
+        x = tf.numpy_function(stored, [index], tf.as_dtype(sample.dtype), stateful=False)
+        x.set_shape([index.shape[0], *sample.shape[1:]])
+        x = tf.cast(x if x.shape.rank == 4 else x[..., None], "float32")
+        number = tf.reduce_sum(index * tf.range(1, tf.size(index, "int64") + 1))
+        for k, layer in enumerate(augment):
+            x = _changed(layer, x, tf.stack([seed, number + k]))
         return x, tf.gather(labels, index)
 
     return indices.map(read, num_parallel_calls=AHEAD, deterministic=True)
+
+
+def _changed(layer: Callable, images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
+    """What a layer makes of a batch, on any backend."""
+    import tensorflow as tf
+
+    if keras.backend.backend() == "tensorflow":
+        return layer(images, seed=seed)
+
+    def call(images: np.ndarray, seed: np.ndarray) -> np.ndarray:
+        return keras.ops.convert_to_numpy(layer(images, seed=seed))
+
+    return tf.ensure_shape(
+        tf.numpy_function(call, [images, seed], "float32", stateful=False), images.shape
+    )
 
 
 def _check_classes(labels: np.ndarray, num_classes: int) -> None:
