@@ -3,11 +3,12 @@
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from gdn_keras.datasets.figures import import_pyplot
+from gdn_keras.datasets import TEST_SIZES, rescale_images
 
 _STYLE = {
     "font.size": 9,
@@ -167,6 +168,35 @@ def draw_receptive_fields(layers: Mapping[str, np.ndarray], path: str | os.PathL
         plt.close(figure)
 
 
+def draw_sizes(
+    digits: np.ndarray,
+    sizes: Sequence[float] = TEST_SIZES,
+    *,
+    path: str | os.PathLike,
+    columns: int | None = None,
+) -> None:
+    """Each digit at each size by the recipe of MNIST Large Scale, as in the papers.
+
+    Args:
+        digits: Images `[n, 28, 28]`, a row (or, with `columns`, a block of rows) for each.
+        sizes: The sizes, from left to right.
+        path: File to write; its ending tells the format.
+        columns: Sizes in a row before the next row begins; all if `None`.
+    """
+    columns = columns or len(sizes)
+    rows = -(-len(sizes) // columns)
+    count = rows * len(digits)
+    with figure_file(path, count, columns, (columns, 1.16 * count + 0.16)) as (_, axes):
+        for axis in axes.flat:
+            axis.set_axis_off()
+        for k, size in enumerate(sizes):
+            for n, image in enumerate(rescale_images(digits, size)):
+                axis = axes[n * rows + k // columns, k % columns]
+                axis.imshow(image, cmap="gray", vmin=0, vmax=255)
+                if n == 0 or rows > 1:
+                    axis.set_title(f"{size:.3g}", fontsize=8, pad=2)
+
+
 def _trimmed(fields: np.ndarray) -> np.ndarray:
     """Without the rim in which no field has more than a hundredth of its maximum."""
     strong = np.abs(fields) > 0.01 * np.abs(fields).max(axis=(1, 2), keepdims=True)
@@ -203,3 +233,16 @@ def figure_file(
             figure.savefig(path)
         finally:
             plt.close(figure)
+
+
+def import_pyplot() -> ModuleType:
+    """matplotlib.pyplot, which draws into files where there is no screen."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ImportError("Pictures need matplotlib: pip install gdn_keras[plots]") from error
+    if not os.environ.get("DISPLAY"):
+        matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt

@@ -16,30 +16,34 @@ from gdn_keras.datasets.digits import (
     load_mnist_directory,
     load_mnist_tfds,
 )
-from gdn_keras.datasets.figures import draw_sizes
 from gdn_keras.datasets.folder import picture_heights
 from gdn_keras.datasets.frames import light_on_dark, place_in_frame, place_object
-from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
+from gdn_keras.datasets.image_data import (
+    ImageData,
+    LabelledImages,
+    concatenate,
+    dataset_names,
+    load_dataset,
+    register_dataset,
+)
 from gdn_keras.datasets.image_files import read_picture
 from gdn_keras.datasets.large_scale import load_large_scale
 from gdn_keras.datasets.mnist import large_scale_data, original_data
 from gdn_keras.datasets.object_scales import suggest_scales
 from gdn_keras.datasets.official import load_official_large_scale
-from gdn_keras.datasets.photographs import rescale_photographs
 from gdn_keras.datasets.pipelines import (
     epoch_order,
     evaluation_pipeline,
     steps_per_epoch,
     training_pipeline,
 )
-from gdn_keras.datasets.registry import dataset_names, load_dataset, register_dataset
 from gdn_keras.datasets.scenes import Scenes, digit_scenes, scene_pipeline, scene_set
 from gdn_keras.datasets.transform import (
     TEST_SIZES,
     TRAIN_SIZES,
     resampling_matrix,
     rescale_images,
-    rescale_map,
+    rescale_photographs,
 )
 
 __all__ = [
@@ -57,7 +61,6 @@ __all__ = [
     "concatenate",
     "dataset_names",
     "digit_scenes",
-    "draw_sizes",
     "epoch_order",
     "evaluation_pipeline",
     "large_scale_data",
@@ -79,7 +82,6 @@ __all__ = [
     "register_dataset",
     "resampling_matrix",
     "rescale_images",
-    "rescale_map",
     "rescale_photographs",
     "scene_pipeline",
     "scene_set",

@@ -254,8 +254,8 @@ def _shadow(images: Any, angle: Any, place: Any) -> Any:
 
 
 def _filtered(images: Any, kernels: Any, reach: int) -> Any:
-    """Each image `[n, h, w, c]` convolved with its own kernel `[n, k, k]`, mirrored at its edges."""
-    height, width, channels = (ops.shape(images)[1], ops.shape(images)[2], images.shape[3])
+    """Each image `[n, h, w, c]` convolved with its own kernel `[n, k, k]`, mirrored beyond."""
+    _, height, width, channels = ops.shape(images)
     images = ops.pad(images, [(0, 0), (reach, reach), (reach, reach), (0, 0)], "symmetric")
     # All images side by side, as the channels of one.
     images = ops.transpose(images, (1, 2, 0, 3))

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from gdn_keras.checks import check_integer
-from gdn_keras.datasets.image_data import check_labels
+from gdn_keras.datasets.image_data import check_classes, check_labels
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -25,7 +25,6 @@ def training_pipeline(
     num_classes: int = 10,
     seed: int = 0,
     initial_epoch: int = 0,
-    drop_remainder: bool = False,
     transform: Callable | None = None,
     augment: Sequence[Callable] = (),
 ) -> "tf.data.Dataset":
@@ -49,7 +48,6 @@ def training_pipeline(
         num_classes: Length of the one-hot labels.
         seed: Non-negative integer.
         initial_epoch: The epoch to begin with, as in `fit`.
-        drop_remainder: Whether to leave out an epoch's last batch where it is smaller.
         transform: Function of a NumPy batch of images as they are stored, such as
             `functools.partial(rescale_images, size=2)`, which makes MNIST Large Scale from 28×28
             digits on the fly.
@@ -62,30 +60,18 @@ def training_pipeline(
     """
     import tensorflow as tf
 
-    labels = _checked(images, labels, batch_size)
-    _check_classes(labels, num_classes)
+    labels = _checked(images, labels, batch_size, num_classes)
     for name, value in (("seed", seed), ("initial_epoch", initial_epoch)):
         check_integer(name, value, minimum=0)
-    if drop_remainder and batch_size > len(labels):
-        raise ValueError(
-            "`batch_size` must not exceed the number of images with drop_remainder=True. "
-            f"Received: batch_size={batch_size} for {len(labels)} images"
-        )
 
     def one_epoch(epoch: "tf.Tensor") -> "tf.data.Dataset":
         order = tf.numpy_function(lambda e: epoch_order(len(labels), seed, e), [epoch], tf.int64)
         order.set_shape([len(labels)])
-        return tf.data.Dataset.from_tensor_slices(order).batch(batch_size, drop_remainder)
-
-    def encode(x: "tf.Tensor", y: "tf.Tensor") -> tuple["tf.Tensor", "tf.Tensor"]:
-        return x, tf.one_hot(y, num_classes)
+        return tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
 
     epochs = tf.data.Dataset.range(initial_epoch, tf.int64.max)
     batches = _gather(epochs.flat_map(one_epoch), images, labels, transform, augment, seed)
-    batches = batches.map(encode)
-    # For tf.data the range has an end, and Keras would take the way there for one epoch.
-    endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
-    return batches.apply(endless).prefetch(AHEAD)
+    return endless(batches.map(lambda x, y: (x, tf.one_hot(y, num_classes))))
 
 
 def evaluation_pipeline(
@@ -108,11 +94,10 @@ def evaluation_pipeline(
     """
     import tensorflow as tf
 
-    labels = _checked(images, labels, batch_size)
+    labels = _checked(images, labels, batch_size, num_classes)
     order = tf.data.Dataset.range(len(labels)).batch(batch_size)
     batches = _gather(order, images, labels, transform)
     if num_classes is not None:
-        _check_classes(labels, num_classes)
         batches = batches.map(lambda x, y: (x, tf.one_hot(y, num_classes)))
     return batches.prefetch(AHEAD)
 
@@ -122,11 +107,19 @@ def epoch_order(count: int, seed: int, epoch: int) -> np.ndarray:
     return np.random.default_rng([seed, int(epoch)]).permutation(count)
 
 
-def steps_per_epoch(count: int, batch_size: int = 50, drop_remainder: bool = False) -> int:
+def steps_per_epoch(count: int, batch_size: int = 50) -> int:
     """Number of batches that `count` images make."""
     check_integer("count", count, minimum=0)
-    check_integer("batch_size", batch_size)
-    return count // batch_size if drop_remainder else -(-count // batch_size)
+    return -(-count // check_integer("batch_size", batch_size))
+
+
+def endless(batches: "tf.data.Dataset") -> "tf.data.Dataset":
+    """Batches from a range that ends for tf.data only, made ahead of the steps that want them."""
+    import tensorflow as tf
+
+    # Keras would take the way to the end for one epoch.
+    infinite = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
+    return batches.apply(infinite).prefetch(AHEAD)
 
 
 def _gather(
@@ -173,18 +166,14 @@ def _changed(layer: Callable, images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Ten
     )
 
 
-def _check_classes(labels: np.ndarray, num_classes: int) -> None:
-    if labels.min() < 0 or labels.max() >= check_integer("num_classes", num_classes):
-        raise ValueError(
-            f"`labels` must lie in [0, {num_classes}). "
-            f"Received: labels from {labels.min()} to {labels.max()}"
-        )
-
-
-def _checked(images: np.ndarray, labels: np.ndarray, batch_size: int) -> np.ndarray:
+def _checked(
+    images: np.ndarray, labels: np.ndarray, batch_size: int, num_classes: int | None
+) -> np.ndarray:
     """`labels` as int64, once everything has been found to fit together."""
     labels = check_labels(images, labels)
     if not labels.size:
         raise ValueError("`images` must hold at least one image. Received: none")
     check_integer("batch_size", batch_size)
+    if num_classes is not None:
+        check_classes("labels", labels, num_classes)
     return labels.astype("int64")
