@@ -304,7 +304,7 @@ def _render(image: np.ndarray, size: float, blur: float = _BLURS[-1]) -> np.ndar
 
 
 def _varied(rng: np.random.Generator, image: np.ndarray) -> np.ndarray:
-    """An object rotated and sheared about its centre, as `random_affine` does it."""
+    """An object rotated and sheared about its centre, as `RandomAffine` does it."""
     angle, slant = rng.uniform(-1, 1, 2) * (ROTATION, SHEAR)
     cos, sin = np.cos(angle), np.sin(angle)
     linear = np.array([[slant * sin + cos, sin], [slant * cos - sin, cos]])
