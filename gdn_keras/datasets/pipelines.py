@@ -60,6 +60,7 @@ def training_pipeline(
     """
     import tensorflow as tf
 
+    check_integer("num_classes", num_classes)
     labels = _checked(images, labels, batch_size, num_classes)
     for name, value in (("seed", seed), ("initial_epoch", initial_epoch)):
         check_integer(name, value, minimum=0)

@@ -108,7 +108,7 @@ def test_grey_images_without_a_channel_get_one(digits):
     [
         ({"labels": LABELS[:-1]}, r"one for each of the 23 images. Received: shape \(22,\)"),
         ({"labels": LABELS.astype(float)}, r"`labels` must be integers"),
-        ({"labels": LABELS + 5}, r"`labels` must lie in \[0, 10\). Received: labels from 5 to 14"),
+        ({"labels": LABELS + 5}, r"`labels` must lie in \[0, 10\).*Received: labels from 5 to 14"),
         ({"labels": LABELS - 1}, r"`labels` must lie in \[0, 10\)"),
         ({"images": IMAGES[..., 0, 0]}, r"`images` must be numbers .* shape \(23, 4\)"),
         ({"images": IMAGES.astype(str)}, r"`images` must be numbers"),
