@@ -9,7 +9,8 @@ It takes five seconds and writes `sizes_1_to_4.png`, like the sample figure of t
 import argparse
 from pathlib import Path
 
-from gdn_keras.datasets import draw_sizes, load_embedded_digits, load_mnist_directory
+from gdn_keras.analysis import draw_sizes
+from gdn_keras.datasets import load_embedded_digits, load_mnist_directory
 
 
 def main() -> None:

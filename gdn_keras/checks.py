@@ -34,6 +34,20 @@ def check_non_negative(name: str, value: float) -> float:
     return float(value)
 
 
+def check_share(name: str, value: float) -> float:
+    """A number from 0 to 1."""
+    if check_non_negative(name, value) > 1:
+        raise ValueError(f"`{name}` must lie in [0, 1]. Received: {name}={value!r}")
+    return float(value)
+
+
+def check_factor(name: str, value: float) -> float:
+    """The largest factor of a random change, whose smallest is one over it."""
+    if check_positive(name, value) < 1:
+        raise ValueError(f"`{name}` must be at least 1. Received: {name}={value!r}")
+    return float(value)
+
+
 def check_truncation(value: float) -> float:
     """A bound on a cut-off mass."""
     if not _is_real(value) or not 0 < value < 1:

@@ -25,9 +25,9 @@ from paper_data.gtsrb import TRAIN_SIDES, held_out_tracks, load_photographs
 from results import load
 
 import gdn_keras
-from gdn_keras.analysis import scale_selection
+from gdn_keras.analysis import draw_sizes, scale_selection
 from gdn_keras.analysis.plots import COLORS, figure_file
-from gdn_keras.datasets import digit_scenes, draw_sizes, load_embedded_digits, rescale_images
+from gdn_keras.datasets import digit_scenes, load_embedded_digits, rescale_images
 from gdn_keras.detection import draw_boxes
 from gdn_keras.models import scale_channels_of
 from gdn_keras.scale_space import (

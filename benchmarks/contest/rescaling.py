@@ -10,7 +10,7 @@ from keras import ops
 
 from contest.tensorflow_steps import plain_cnn
 from gdn_keras.datasets import resampling_matrix
-from gdn_keras.datasets.photographs import shrink_smoothing
+from gdn_keras.datasets.transform import shrink_smoothing
 
 _FIRST_LOGIT = -3.0  # as in `gaussian_derivative_network`: at first, all levels see nothing
 

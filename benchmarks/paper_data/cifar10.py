@@ -10,11 +10,17 @@ import keras
 import numpy as np
 
 from gdn_keras.checks import check_sizes
-from gdn_keras.datasets.image_data import ImageData, LabelledImages, LazyImages, concatenate
+from gdn_keras.datasets.image_data import (
+    ImageData,
+    LabelledImages,
+    LazyImages,
+    check_test_split,
+    checked_count,
+    concatenate,
+    register_dataset,
+)
 from gdn_keras.datasets.image_files import require_directory
-from gdn_keras.datasets.photographs import rescale_photographs
-from gdn_keras.datasets.registry import register_dataset
-from gdn_keras.datasets.splits import check_test_split, checked_count
+from gdn_keras.datasets.transform import rescale_photographs
 
 CLASS_NAMES = (
     "airplane",

@@ -4,10 +4,9 @@ import os
 from typing import Any
 
 from gdn_keras.datasets.digits import Digits, load_mnist_directory
-from gdn_keras.datasets.image_data import ImageData
+from gdn_keras.datasets.image_data import ImageData, register_dataset
 from gdn_keras.datasets.image_files import require_directory
 from gdn_keras.datasets.mnist import large_scale_data, original_data
-from gdn_keras.datasets.registry import register_dataset
 
 CLASS_NAMES = (
     "T-shirt/top",

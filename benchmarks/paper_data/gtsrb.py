@@ -12,11 +12,15 @@ import keras
 import numpy as np
 
 from gdn_keras.checks import check_integer
-from gdn_keras.datasets.image_data import ImageData, LabelledImages
+from gdn_keras.datasets.image_data import (
+    ImageData,
+    LabelledImages,
+    LazyImages,
+    check_test_split,
+    hold_out,
+    register_dataset,
+)
 from gdn_keras.datasets.image_files import read_picture, require_directory
-from gdn_keras.datasets.photographs import FramedPictures
-from gdn_keras.datasets.registry import register_dataset
-from gdn_keras.datasets.splits import check_test_split, hold_out
 
 CLASS_NAMES = (
     "speed limit 20",
@@ -249,8 +253,41 @@ def _photograph(row: dict[str, str], table: Path, folder: Path) -> Photograph:
 def load_photographs(photographs: Sequence[Photograph], frame: int) -> LabelledImages:
     """The photographs, each sign in the middle of a frame of this height and width."""
     pictures = [read_picture(p.file, channels=3) for p in photographs]
-    images = FramedPictures(pictures, frame, [p.center for p in photographs])
+    images = _Crops(pictures, frame, [p.center for p in photographs])
     return LabelledImages(images, np.array([p.label for p in photographs], "uint8"))
+
+
+class _Crops(LazyImages):
+    """Squares about one point of each picture, cut out as they are read."""
+
+    def __init__(
+        self, pictures: Sequence[np.ndarray], frame: int, centers: Sequence[tuple[float, float]]
+    ) -> None:
+        super().__init__((len(pictures), frame, frame, 3), "uint8")
+        self._pictures, self._centers = pictures, centers
+
+    def read(self, indices: np.ndarray) -> np.ndarray:
+        images = np.empty((len(indices), *self.shape[1:]), self.dtype)
+        for image, i in zip(images, indices, strict=True):
+            image[...] = crop_about(self._pictures[i], self.shape[1], self._centers[i])
+        return images
+
+
+def crop_about(picture: np.ndarray, frame: int, center: tuple[float, float]) -> np.ndarray:
+    """A square about one point of a picture; beyond the picture its edge pixels are continued.
+
+    Pixels stay what they are: what is large in the picture is as large in the frame.
+
+    Args:
+        picture: Array `[h, w, …]`.
+        frame: Height and width of the square.
+        center: Row and column of the point, to the nearest half pixel.
+    """
+    rows, columns = (
+        np.clip(np.arange(frame) + math.floor(middle - (frame - 1) / 2 + 0.5), 0, length - 1)
+        for middle, length in zip(center, picture.shape[:2], strict=True)
+    )
+    return picture[rows[:, None], columns]
 
 
 def _spread(items: Sequence[Photograph], count: int | None) -> Sequence[Photograph]:

@@ -9,10 +9,13 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from gdn_keras.datasets.image_data import ImageData, LabelledImages
+from gdn_keras.datasets.image_data import (
+    ImageData,
+    LabelledImages,
+    check_test_split,
+    register_dataset,
+)
 from gdn_keras.datasets.image_files import read_picture, require_directory
-from gdn_keras.datasets.registry import register_dataset
-from gdn_keras.datasets.splits import check_test_split
 
 DISTANCES = tuple(range(1, 10))
 _NAME = re.compile(r"\d+-scale_(?P<distance>\d+)_im_(?P<number>\d+)_grey\.png")

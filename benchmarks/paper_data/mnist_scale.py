@@ -6,12 +6,16 @@ import keras
 import numpy as np
 
 from gdn_keras.checks import check_integer
-from gdn_keras.datasets.digits import Digits
-from gdn_keras.datasets.image_data import ImageData, LabelledImages
+from gdn_keras.datasets.digits import Digits, load_digits
+from gdn_keras.datasets.image_data import (
+    ImageData,
+    LabelledImages,
+    check_test_split,
+    checked_count,
+    register_dataset,
+)
 from gdn_keras.datasets.image_files import import_pillow
-from gdn_keras.datasets.mnist import CLASS_NAMES, load_digits
-from gdn_keras.datasets.registry import register_dataset
-from gdn_keras.datasets.splits import check_test_split, checked_count
+from gdn_keras.datasets.mnist import CLASS_NAMES
 
 FACTORS = (0.3, 1.0)
 COUNTS = {"train": 10_000, "validation": 2_000, "test": 50_000}

@@ -10,11 +10,16 @@ import numpy as np
 from scipy import ndimage
 
 from gdn_keras.checks import check_choice, check_integer
-from gdn_keras.datasets.digits import Digits
-from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
-from gdn_keras.datasets.mnist import CLASS_NAMES, load_digits
-from gdn_keras.datasets.registry import register_dataset
-from gdn_keras.datasets.splits import check_test_split, checked_count
+from gdn_keras.datasets.digits import Digits, load_digits
+from gdn_keras.datasets.image_data import (
+    ImageData,
+    LabelledImages,
+    check_test_split,
+    checked_count,
+    concatenate,
+    register_dataset,
+)
+from gdn_keras.datasets.mnist import CLASS_NAMES
 from gdn_keras.datasets.transform import rescale_images
 
 FRAME = 64

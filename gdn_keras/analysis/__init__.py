@@ -15,6 +15,7 @@ from gdn_keras.analysis.plots import (
     draw_generalization,
     draw_receptive_fields,
     draw_selection,
+    draw_sizes,
 )
 from gdn_keras.analysis.receptive_fields import first_layer_fields, second_layer_fields
 from gdn_keras.analysis.selection import (
@@ -36,6 +37,7 @@ __all__ = [
     "draw_generalization",
     "draw_receptive_fields",
     "draw_selection",
+    "draw_sizes",
     "effective_training_scales",
     "evaluate_by_size",
     "first_layer_fields",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gdn_keras.datasets import TEST_SIZES, rescale_images
 from gdn_keras.reporting import import_pyplot
 
 _STYLE = {
@@ -165,6 +166,35 @@ def draw_receptive_fields(layers: Mapping[str, np.ndarray], path: str | os.PathL
             top += 0.6 * count
         figure.savefig(path)
         plt.close(figure)
+
+
+def draw_sizes(
+    digits: np.ndarray,
+    sizes: Sequence[float] = TEST_SIZES,
+    *,
+    path: str | os.PathLike,
+    columns: int | None = None,
+) -> None:
+    """Each digit at each size by the recipe of MNIST Large Scale, as in the papers.
+
+    Args:
+        digits: Images `[n, 28, 28]`, a row (or, with `columns`, a block of rows) for each.
+        sizes: The sizes, from left to right.
+        path: File to write; its ending tells the format.
+        columns: Sizes in a row before the next row begins; all if `None`.
+    """
+    columns = columns or len(sizes)
+    rows = -(-len(sizes) // columns)
+    count = rows * len(digits)
+    with figure_file(path, count, columns, (columns, 1.16 * count + 0.16)) as (_, axes):
+        for axis in axes.flat:
+            axis.set_axis_off()
+        for k, size in enumerate(sizes):
+            for n, image in enumerate(rescale_images(digits, size)):
+                axis = axes[n * rows + k // columns, k % columns]
+                axis.imshow(image, cmap="gray", vmin=0, vmax=255)
+                if n == 0 or rows > 1:
+                    axis.set_title(f"{size:.3g}", fontsize=8, pad=2)
 
 
 def _trimmed(fields: np.ndarray) -> np.ndarray:

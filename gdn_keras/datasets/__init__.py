@@ -3,7 +3,7 @@
 For `tfds.load("mnist_large_scale/size2")` import `gdn_keras.datasets.mnist_large_scale` first.
 """
 
-from gdn_keras.datasets.augmentation import random_affine, random_contrast, random_frame
+from gdn_keras.datasets.augmentation import RandomAffine, RandomBlur, RandomFrame, RandomLight
 from gdn_keras.datasets.boxes import (
     BoxedImage,
     load_coco,
@@ -16,30 +16,34 @@ from gdn_keras.datasets.digits import (
     load_mnist_directory,
     load_mnist_tfds,
 )
-from gdn_keras.datasets.figures import draw_sizes
 from gdn_keras.datasets.folder import picture_heights
 from gdn_keras.datasets.frames import light_on_dark, place_in_frame, place_object
-from gdn_keras.datasets.image_data import ImageData, LabelledImages, concatenate
+from gdn_keras.datasets.image_data import (
+    ImageData,
+    LabelledImages,
+    concatenate,
+    dataset_names,
+    load_dataset,
+    register_dataset,
+)
 from gdn_keras.datasets.image_files import read_picture
 from gdn_keras.datasets.large_scale import load_large_scale
 from gdn_keras.datasets.mnist import large_scale_data, original_data
 from gdn_keras.datasets.object_scales import suggest_scales
 from gdn_keras.datasets.official import load_official_large_scale
-from gdn_keras.datasets.photographs import rescale_photographs
 from gdn_keras.datasets.pipelines import (
     epoch_order,
     evaluation_pipeline,
     steps_per_epoch,
     training_pipeline,
 )
-from gdn_keras.datasets.registry import dataset_names, load_dataset, register_dataset
 from gdn_keras.datasets.scenes import Scenes, digit_scenes, scene_pipeline, scene_set
 from gdn_keras.datasets.transform import (
     TEST_SIZES,
     TRAIN_SIZES,
     resampling_matrix,
     rescale_images,
-    rescale_map,
+    rescale_photographs,
 )
 
 __all__ = [
@@ -49,11 +53,14 @@ __all__ = [
     "Digits",
     "ImageData",
     "LabelledImages",
+    "RandomAffine",
+    "RandomBlur",
+    "RandomFrame",
+    "RandomLight",
     "Scenes",
     "concatenate",
     "dataset_names",
     "digit_scenes",
-    "draw_sizes",
     "epoch_order",
     "evaluation_pipeline",
     "large_scale_data",
@@ -70,15 +77,11 @@ __all__ = [
     "picture_heights",
     "place_in_frame",
     "place_object",
-    "random_affine",
-    "random_contrast",
-    "random_frame",
     "read_boxed_images",
     "read_picture",
     "register_dataset",
     "resampling_matrix",
     "rescale_images",
-    "rescale_map",
     "rescale_photographs",
     "scene_pipeline",
     "scene_set",

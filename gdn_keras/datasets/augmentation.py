@@ -1,149 +1,265 @@
-"""Random changes of training images that leave the size of objects as it is."""
+"""Random changes of training images, as Keras layers. All of them keep the sizes of objects."""
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from gdn_keras.checks import check_non_negative, check_positive
+import keras
+from keras import ops
 
-if TYPE_CHECKING:
-    import tensorflow as tf
+from gdn_keras.checks import check_factor, check_non_negative, check_positive, check_share
 
 # About as much as one hand differs from another.
 ROTATION = math.radians(12)
 SHEAR = 0.15
-SHIFT = 1.0
 
-# Frames from half of MNIST's own, which cuts through every digit, to MNIST's own, which cuts none.
-FRAMES = (14.0, 28.0)
+_SHARPEST = 0.3  # pixels: a Gaussian that changes next to nothing, but leaves no gaps in a line
 
 
-def random_affine(
-    size: float, rotation: float = ROTATION, shear: float = SHEAR, shift: float = SHIFT
-) -> Callable:
-    """Rotations, shears and shifts for `training_pipeline`; areas, and so scales, are kept.
+class _Fixed(keras.random.SeedGenerator):
+    """A generator of one seed: functions of `keras.random` take numbers or generators only."""
 
-    A network that generalises over scale must not be shown other scales; other hands it may see.
+    def __init__(self, seed: Any, dtype: str):
+        self.value = ops.cast(seed, dtype)
+
+    def next(self, ordered: bool = True) -> Any:
+        return self.value
+
+
+class RandomChange(keras.layers.Layer):
+    """Base of the layers that change images at random in training, and otherwise pass them on.
+
+    A subclass sets `numbers`, how many random numbers it wants for each image, and has a method
+    `change(images, draws)`, where `draws` `[n, numbers]` are uniform between -1 and 1.
 
     Args:
-        size: Size of the digits in the images, by which `shift` is multiplied.
+        seed: Integer that fixes what successive calls draw.
+        **kwargs: Passed to `keras.layers.Layer`.
+
+    Call arguments:
+        images: Batch `[n, height, width, channels]`, integers or floats.
+        seed: Pair of integers, or a tensor of them, that fixes what this call draws, so that a
+            training can be resumed; the layer goes on with its own sequence if `None`.
+        training: Whether to change anything.
+    """
+
+    numbers = 0
+
+    def __init__(self, seed: int | None = None, **kwargs: Any):
+        # Half precision is too coarse for coordinates.
+        super().__init__(**{"dtype": "float32", **kwargs})
+        self.seed = seed
+        self.generator = keras.random.SeedGenerator(seed)
+
+    def call(self, images: Any, seed: Any = None, training: bool = True) -> Any:
+        images = ops.cast(images, self.compute_dtype)
+        if not training:
+            return images
+        source = self.generator if seed is None else _Fixed(seed, self.generator.state.dtype)
+        shape = (ops.shape(images)[0], self.numbers)
+        draws = keras.random.uniform(shape, -1.0, 1.0, dtype=self.compute_dtype, seed=source)
+        return self.change(images, draws)
+
+    def change(self, images: Any, draws: Any) -> Any:
+        raise NotImplementedError
+
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
+        return tuple(input_shape)
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class RandomAffine(RandomChange):
+    """Rotates, shears and shifts; areas, and so scales, are kept.
+
+    A network that generalises over scale must not be shown other scales; other hands it may see.
+    Beyond its frame, an image goes on as its edge.
+
+    Example:
+
+    >>> augment = keras.Sequential([RandomAffine(shift=2), RandomLight()])
+    >>> augment(np.zeros((5, 40, 40, 3), "uint8"), training=True).shape
+    TensorShape([5, 40, 40, 3])
+
+    Args:
         rotation: Largest angle, in radians.
         shear: Largest shear, along the rows.
-        shift: Largest displacement along each axis, in pixels of the original digits.
-
-    Returns:
-        Function `(images, seed) -> images` on float batches `[n, h, w, channels]`; `seed` is a
-        pair of integers, and equal seeds give equal results. Beyond its frame, an image goes on
-        as its edge.
+        shift: Largest displacement along each axis, in pixels.
+        **kwargs: `seed`, and those of `keras.layers.Layer`.
     """
-    import tensorflow as tf
 
-    check_positive("size", size)
-    for name, value in (("rotation", rotation), ("shear", shear), ("shift", shift)):
-        check_non_negative(name, value)
+    numbers = 4
 
-    def apply(images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
-        count = tf.shape(images)[0]
-        limits = tf.constant([rotation, shear, shift * size, shift * size], "float32")
-        draws = tf.random.stateless_uniform(tf.stack([count, 4]), seed, -1.0, 1.0) * limits
-        angle, slant, dx, dy = tf.unstack(draws, axis=1)
-        cos, sin = tf.cos(angle), tf.sin(angle)
+    def __init__(
+        self, rotation: float = ROTATION, shear: float = SHEAR, shift: float = 1.0, **kwargs: Any
+    ):
+        super().__init__(**kwargs)
+        self.rotation = check_non_negative("rotation", rotation)
+        self.shear = check_non_negative("shear", shear)
+        self.shift = check_non_negative("shift", shift)
+
+    def change(self, images: Any, draws: Any) -> Any:
+        limits = [self.rotation, self.shear, self.shift, self.shift]
+        angle, slant, dx, dy = ops.unstack(draws * ops.array(limits, draws.dtype), 4, axis=1)
+        cos, sin = ops.cos(angle), ops.sin(angle)
         # The linear part is a rotation after a shear, [[cos, a], [sin, b]], of determinant one.
         a, b = slant * cos - sin, slant * sin + cos
-        cy, cx = ((length - 1) / 2 for length in _known_size(images))
-        zero = tf.zeros_like(cos)
-        transforms = [
-            *(cos, a, cx + dx - cos * cx - a * cy),
-            *(sin, b, cy + dy - sin * cx - b * cy),
-            *(zero, zero),
-        ]
-        moved = tf.raw_ops.ImageProjectiveTransformV3(
-            images=images,
-            transforms=tf.stack(transforms, axis=1),
-            output_shape=tf.shape(images)[1:3],
-            interpolation="BILINEAR",
-            fill_mode="NEAREST",
-            fill_value=0.0,
+        cy, cx = (_middle(length, draws.dtype) for length in ops.shape(images)[1:3])
+        rows = [cos, a, cx + dx - cos * cx - a * cy, sin, b, cy + dy - sin * cx - b * cy]
+        transform = ops.stack([*rows, ops.zeros_like(cos), ops.zeros_like(cos)], axis=1)
+        return ops.image.affine_transform(
+            images, transform, fill_mode="nearest", data_format="channels_last"
         )
-        return tf.ensure_shape(moved, images.shape)
-
-    return apply
 
 
-def random_frame(size: float, frames: tuple[float, float] = FRAMES, share: float = 0.5) -> Callable:
-    """Smaller frames about the centre for `training_pipeline`, for some of the images.
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class RandomFrame(RandomChange):
+    """Cuts some of the images to smaller frames about their centers.
 
     What lies outside of its frame an image loses; the frame's edge pixels are continued instead.
     Large objects reach the edge of an image and beyond, and a network that has seen none that does
     is not prepared for it at larger sizes.
 
     Args:
-        size: Size of the digits in the images, by which `frames` are multiplied.
-        frames: Smallest and largest height and width of a frame, in pixels of the original digits.
+        smallest: Least height and width of a frame, in pixels.
+        largest: Greatest height and width of a frame.
         share: Share of the images that get one.
-
-    Returns:
-        Function `(images, seed) -> images`, as from `random_affine`; height and width of the
-        images must be known.
+        **kwargs: `seed`, and those of `keras.layers.Layer`.
     """
-    import tensorflow as tf
 
-    check_positive("size", size)
-    try:
-        low, high = (check_positive("frames", frame) for frame in frames)
-    except (TypeError, ValueError):
-        low, high = 1, 0
-    if low > high:
-        raise ValueError(
-            f"`frames` must be two sizes in increasing order. Received: frames={frames!r}"
-        )
-    if check_non_negative("share", share) > 1:
-        raise ValueError(f"`share` must lie in [0, 1]. Received: share={share!r}")
+    numbers = 2
 
-    def apply(images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
-        draws = tf.random.stateless_uniform(tf.stack([2, tf.shape(images)[0], 1]), seed)
-        half = (size * (low + (high - low) * draws[0]) - 1) / 2
-        for length in _known_size(images):
-            center = (length - 1) / 2
-            limit = tf.where(draws[1] < share, tf.minimum(half, center), center)
-            offset = tf.range(length, dtype="float32") - center
-            index = tf.round(tf.maximum(tf.minimum(offset, limit), -limit) + center)
-            images = tf.gather(images, tf.cast(index, "int32"), axis=1, batch_dims=1)
-            images = tf.transpose(images, (0, 2, 1, 3))
-        return images
+    def __init__(self, smallest: float, largest: float, share: float = 0.5, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.smallest = check_positive("smallest", smallest)
+        self.largest = check_positive("largest", largest)
+        if self.largest < self.smallest:
+            raise ValueError(
+                f"`largest` must be at least `smallest`. Received: {smallest=}, {largest=}"
+            )
+        self.share = check_share("share", share)
 
-    return apply
+    def change(self, images: Any, draws: Any) -> Any:
+        place, chance = ops.unstack((draws + 1) / 2, 2, axis=1)
+        half = (self.smallest + (self.largest - self.smallest) * place - 1) / 2
+        kept = []
+        for length in ops.shape(images)[1:3]:
+            center = _middle(length, draws.dtype)
+            limit = ops.where(chance < self.share, ops.minimum(half, center), center)[:, None]
+            offset = ops.cast(ops.arange(length), draws.dtype) - center
+            offset = ops.maximum(ops.minimum(offset, limit), -limit)
+            kept.append(ops.cast(ops.round(offset + center), "int32"))
+        count, height, width, channels = ops.shape(images)
+        rows = ops.arange(count)[:, None, None] * height + kept[0][:, :, None]
+        pixels = ops.reshape(images, (-1, channels))
+        return ops.take(pixels, rows * width + kept[1][:, None, :], axis=0)
 
 
-def random_contrast(limit: float) -> Callable:
-    """More or less contrast for `training_pipeline`: photographs are taken in sun and in rain.
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class RandomLight(RandomChange):
+    """Changes what photographs vary in: shade, color cast, contrast and brightness.
+
+    A shadow with a soft edge falls on one side of a random line. Factors are drawn evenly on a
+    logarithmic scale; contrast leaves the mean as it is. Pixels saturate, as those of a sensor do.
 
     Args:
-        limit: Largest factor, at least 1; the smallest is one over it. Each image's factor is
-            between them, evenly on a logarithmic scale, and leaves its mean as it is.
-
-    Returns:
-        Function `(images, seed) -> images`, as from `random_affine`.
+        brightness: Largest change of all pixels, as a share of the range.
+        contrast: Largest factor, at least 1; the smallest is one over it.
+        color: Largest factor of one color channel, at least 1. Grey images have no cast.
+        shade: Largest share of the light that a shadow takes.
+        value_range: Least and greatest value of a pixel; `None` for images of no fixed range, where
+            0 is dark, `brightness` is in units of 1, and nothing saturates.
+        **kwargs: `seed`, and those of `keras.layers.Layer`.
     """
-    import tensorflow as tf
 
-    if check_positive("limit", limit) < 1:
-        raise ValueError(f"`limit` must be at least 1. Received: limit={limit!r}")
+    numbers = 7
 
-    def apply(images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
-        shape = tf.stack([tf.shape(images)[0], 1, 1, 1])
-        factor = tf.exp(math.log(limit) * tf.random.stateless_uniform(shape, seed, -1.0, 1.0))
-        mean = tf.reduce_mean(images, axis=(1, 2, 3), keepdims=True)
-        return mean + factor * (images - mean)
+    def __init__(
+        self,
+        brightness: float = 0.15,
+        contrast: float = 2.0,
+        color: float = 1.25,
+        shade: float = 0.5,
+        value_range: Sequence[float] | None = (0.0, 255.0),
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.brightness = check_non_negative("brightness", brightness)
+        self.contrast = check_factor("contrast", contrast)
+        self.color = check_factor("color", color)
+        self.shade = check_share("shade", shade)
+        self.value_range = value_range
 
-    return apply
+    def change(self, images: Any, draws: Any) -> Any:
+        draws = ops.reshape(draws, (-1, self.numbers, 1, 1, 1))
+        hue, cast, angle, place, depth, contrast, brightness = ops.unstack(draws, 7, axis=1)
+        low, high = self.value_range or (0.0, 1.0)
+        light = images - low
+        if images.shape[3] > 1:
+            channels = ops.arange(images.shape[3], dtype=draws.dtype)
+            phase = math.pi * (hue + 2 / images.shape[3] * channels)
+            light = light * ops.exp(math.log(self.color) * cast * ops.cos(phase))
+        light = light * (1 - self.shade * (depth + 1) / 2 * _shadow(images, angle, place))
+        mean = ops.mean(light, axis=(1, 2, 3), keepdims=True)
+        light = mean + ops.exp(math.log(self.contrast) * contrast) * (light - mean)
+        images = low + light + self.brightness * (high - low) * brightness
+        return images if self.value_range is None else ops.clip(images, low, high)
 
 
-def _known_size(images: Any) -> tuple[int, int]:
-    """Height and width of a batch."""
-    height, width = images.shape[1:3]
-    if height is None or width is None:
-        raise ValueError(
-            f"`images` must have a known height and width. Received: shape {images.shape}"
-        )
-    return height, width
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class RandomBlur(RandomChange):
+    """Blurs as a lens out of focus does, for half of the images, and a moving camera, for half.
+
+    Args:
+        focus: Largest standard deviation of a Gaussian, in pixels.
+        motion: Largest length of a straight path, in pixels.
+        **kwargs: `seed`, and those of `keras.layers.Layer`.
+    """
+
+    numbers = 3
+
+    def __init__(self, focus: float = 1.0, motion: float = 4.0, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.focus = check_non_negative("focus", focus)
+        self.motion = check_non_negative("motion", motion)
+
+    def change(self, images: Any, draws: Any) -> Any:
+        sigma, length, angle = ops.unstack(draws[:, :, None, None], 3, axis=1)
+        reach = math.ceil(self.motion / 2 + 3 * max(self.focus, _SHARPEST))
+        x = ops.arange(-reach, reach + 1, dtype=draws.dtype)
+        cos, sin = ops.cos(math.pi * angle), ops.sin(math.pi * angle)
+        along, across = ops.abs(cos * x + sin * x[:, None]), cos * x[:, None] - sin * x
+        # A Gaussian of the distance from the path.
+        beyond = ops.relu(along - ops.relu(length) * self.motion / 2)
+        sigma = ops.maximum(sigma * self.focus, _SHARPEST)
+        kernels = ops.exp(-(beyond**2 + across**2) / (2 * sigma**2))
+        kernels = kernels / ops.sum(kernels, axis=(1, 2), keepdims=True)
+        return _filtered(images, kernels, reach)
+
+
+def _middle(length: Any, dtype: str) -> Any:
+    """Coordinate of the middle of an axis, whose length a graph may not know."""
+    return (ops.cast(length, dtype) - 1) / 2
+
+
+def _shadow(images: Any, angle: Any, place: Any) -> Any:
+    """Where a shadow falls, from 0 to 1: one side of a line, its edge a tenth of the image wide."""
+    y, x = (
+        (ops.cast(ops.arange(length), images.dtype) - _middle(length, images.dtype))
+        * (2 / ops.cast(length, images.dtype))
+        for length in ops.shape(images)[1:3]
+    )
+    x, y = x[:, None], y[:, None, None]
+    side = x * ops.cos(math.pi * angle) + y * ops.sin(math.pi * angle)
+    return ops.sigmoid(20 * (side - place))
+
+
+def _filtered(images: Any, kernels: Any, reach: int) -> Any:
+    """Each image `[n, h, w, c]` convolved with its own kernel `[n, k, k]`, mirrored beyond."""
+    _, height, width, channels = ops.shape(images)
+    images = ops.pad(images, [(0, 0), (reach, reach), (reach, reach), (0, 0)], "symmetric")
+    # All images side by side, as the channels of one.
+    images = ops.transpose(images, (1, 2, 0, 3))
+    images = ops.reshape(images, (1, height + 2 * reach, width + 2 * reach, -1))
+    kernels = ops.repeat(ops.transpose(kernels, (1, 2, 0)), channels, axis=2)[..., None]
+    images = ops.depthwise_conv(images, kernels, data_format="channels_last")
+    return ops.transpose(ops.reshape(images, (height, width, -1, channels)), (2, 0, 1, 3))

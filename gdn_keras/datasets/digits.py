@@ -15,6 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gdn_keras.checks import check_choice
+from gdn_keras.datasets.image_data import checked_count
+from gdn_keras.datasets.image_files import require_directory
+
 EMBEDDED_FILE = "embedded_digits.npz"
 EMBEDDED_SHA256 = "ea778bc44e6e68b132050fcf4facb5c9b6dc025659e537fa47dedab4862d9cef"
 
@@ -25,6 +29,8 @@ MNIST_FILES = {
     "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
     "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
 }
+
+SPLITS = ("train", "validation", "test")
 
 _MAX_BYTES = 1 << 30  # twenty times MNIST; a gzip file can hold a thousand times its own length
 
@@ -42,6 +48,21 @@ class Digits(NamedTuple):
     y_train: np.ndarray
     x_test: np.ndarray
     y_test: np.ndarray
+
+
+def load_digits(directory: str | os.PathLike | None, source: str | None) -> Digits:
+    """The digits of a source; if it is `None`, of the one that goes with `directory`."""
+    source = source or ("embedded" if directory is None else "idx")
+    check_choice("source", source, ("embedded", "idx", "tfds"))
+    if source == "tfds":
+        return load_mnist_tfds(directory)
+    if source == "idx":
+        return load_mnist_directory(directory)
+    if directory is not None:
+        raise ValueError(
+            f'`directory` must be None for source="embedded". Received: directory={directory!r}'
+        )
+    return load_embedded_digits()
 
 
 def load_embedded_digits() -> Digits:
@@ -64,7 +85,7 @@ def load_embedded_digits() -> Digits:
         return Digits(**arrays)
 
 
-def load_mnist_directory(path: str | os.PathLike, verify: bool = True) -> Digits:
+def load_mnist_directory(directory: str | os.PathLike | None, verify: bool = True) -> Digits:
     """MNIST from a directory with its four idx files, gzipped or not.
 
     Example:
@@ -73,7 +94,7 @@ def load_mnist_directory(path: str | os.PathLike, verify: bool = True) -> Digits
     >>> fashion = load_mnist_directory("~/data/fashion-mnist", verify=False)  # doctest: +SKIP
 
     Args:
-        path: The directory.
+        directory: Where they are.
         verify: Whether the files must be, by their sha256, those of MNIST. `False` accepts any
             files of the same names and format, such as Fashion-MNIST.
 
@@ -81,9 +102,7 @@ def load_mnist_directory(path: str | os.PathLike, verify: bool = True) -> Digits
         FileNotFoundError: If the directory or one of the files is missing.
         ValueError: If a file is truncated, damaged or another one.
     """
-    directory = Path(path).expanduser()
-    if not directory.is_dir():
-        raise FileNotFoundError(f"`path` must be a directory. Received: path={str(directory)!r}")
+    directory = require_directory(directory, "the four MNIST files")
     return load_idx_files([find_idx(directory, name) for name in MNIST_FILES], verify)
 
 
@@ -208,3 +227,26 @@ def _in_original_order(builder: Any, split: str) -> tuple[np.ndarray, np.ndarray
             "original order, as their sha256 shows. Use load_mnist_directory(path) instead."
         )
     return restored, restored_labels
+
+
+def select_split(
+    source: Digits, split: str, count: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The images and labels of a split, checked."""
+    check_choice("split", split, SPLITS)
+    if not isinstance(source, Sequence) or len(source) != 4:
+        raise ValueError(f"`source` must be `Digits`, four arrays. Received: source={source!r}")
+    images, labels = source[2:] if split == "test" else source[:2]
+    images, labels = np.asarray(images), np.asarray(labels)
+    if images.ndim != 3 or labels.shape != images.shape[:1]:
+        raise ValueError(
+            "`source` must hold images [n, height, width] and as many labels [n]. "
+            f"Received: shapes {images.shape} and {labels.shape}"
+        )
+    if split != "test":
+        validation = 10_000 if len(images) == 60_000 else len(images) // 10
+        part = slice(len(images) - validation, None)
+        part = part if split == "validation" else slice(0, part.start)
+        images, labels = images[part], labels[part]
+    count = checked_count(count, len(images))
+    return images[:count], labels[:count]

@@ -3,24 +3,28 @@
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import keras
 import numpy as np
 
 from gdn_keras.checks import check_integer, check_positive
-from gdn_keras.datasets.frames import shrink_to_fit
-from gdn_keras.datasets.image_data import ImageData, LabelledImages
+from gdn_keras.datasets.frames import place_in_frame, shrink_to_fit
+from gdn_keras.datasets.image_data import (
+    ImageData,
+    LabelledImages,
+    LazyImages,
+    hold_out,
+    register_dataset,
+)
 from gdn_keras.datasets.image_files import (
     open_picture,
     picture_endings,
     read_picture,
     require_directory,
 )
-from gdn_keras.datasets.photographs import FramedPictures, rescale_photographs
-from gdn_keras.datasets.registry import register_dataset
-from gdn_keras.datasets.splits import hold_out
+from gdn_keras.datasets.transform import rescale_photographs
 
 FACTORS = tuple(2.0 ** (k / 2) for k in range(-4, 5))
 LARGEST_FRAME = 224  # unless another one is asked for
@@ -76,17 +80,21 @@ def folder(
         test_sizes = _sensible_sizes(float(np.median(np.minimum(sides, frame))), frame)
     if color is None:
         color = any(not header.grey for header in headers)
-    reader = _Reader(frame, 3 if color else 1)
+    channels = 3 if color else 1
     labels = {file: k for k, files in enumerate(classes.values()) for file in files}
 
-    def labelled(images: np.ndarray | FramedPictures, files: Sequence[Path]) -> LabelledImages:
+    def load(files: Sequence[Path], size: float | None = None) -> LabelledImages:
+        pictures = [shrink_to_fit(read_picture(f, channels), (frame, frame))[0] for f in files]
+        images = (
+            FramedPictures(pictures, frame) if size is None else _rescaled(pictures, size, frame)
+        )
         return LabelledImages(images, np.array([labels[file] for file in files]))
 
     return ImageData(
         name="folder",
-        train=labelled(reader.framed(train), train),
-        validation=labelled(reader.framed(held_out), held_out),
-        test=lambda size: labelled(reader.rescaled(held_out, size), held_out),
+        train=load(train),
+        validation=load(held_out),
+        test=lambda size: load(held_out, size),
         test_sizes=tuple(test_sizes),
         class_names=tuple(classes),
         preprocessor=keras.layers.Rescaling(1 / 127.5, offset=-1),
@@ -173,8 +181,7 @@ def picture_heights(directory: str | os.PathLike, frame: int) -> np.ndarray:
     return np.array([header.height for header in headers]) / shrinks
 
 
-@dataclass(frozen=True)
-class _Header:
+class _Header(NamedTuple):
     height: int
     width: int
     grey: bool
@@ -187,29 +194,30 @@ def _read_header(file: Path) -> _Header:
         return _Header(height, width, picture.mode.split(";")[0] in _GREY_MODES)
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """How pictures are read: in frames as they are, or rescaled."""
+class FramedPictures(LazyImages):
+    """Pictures `[h, w, channels]` of any sizes, each placed in a frame as it is read."""
 
-    frame: int
-    channels: int
+    def __init__(self, pictures: Sequence[np.ndarray], frame: int) -> None:
+        super().__init__((len(pictures), frame, frame, pictures[0].shape[2]), "uint8")
+        self._pictures = pictures
 
-    def framed(self, files: Sequence[Path]) -> FramedPictures:
-        return FramedPictures([self._read(file) for file in files], self.frame)
-
-    def rescaled(self, files: Sequence[Path], size: float) -> np.ndarray:
-        if check_positive("size", size) == 1:
-            return np.asarray(self.framed(files))
-        pictures = [self._read(file) for file in files]
-        images = np.empty((len(files), self.frame, self.frame, self.channels), "uint8")
-        for shape in {picture.shape for picture in pictures}:
-            alike = [i for i, picture in enumerate(pictures) if picture.shape == shape]
-            stack = np.stack([pictures[i] for i in alike])
-            images[alike] = rescale_photographs(stack, size, self.frame, boundary="edge")
+    def read(self, indices: np.ndarray) -> np.ndarray:
+        images = np.empty((len(indices), *self.shape[1:]), self.dtype)
+        for image, i in zip(images, indices, strict=True):
+            image[...], _ = place_in_frame(self._pictures[i], self.shape[1:3])
         return images
 
-    def _read(self, file: Path) -> np.ndarray:
-        return shrink_to_fit(read_picture(file, self.channels), (self.frame, self.frame))[0]
+
+def _rescaled(pictures: Sequence[np.ndarray], size: float, frame: int) -> np.ndarray:
+    """Pictures of any shapes at another size, those of one shape together."""
+    if check_positive("size", size) == 1:
+        return np.asarray(FramedPictures(pictures, frame))
+    images = np.empty((len(pictures), frame, frame, pictures[0].shape[2]), "uint8")
+    for shape in {picture.shape for picture in pictures}:
+        alike = [i for i, picture in enumerate(pictures) if picture.shape == shape]
+        stack = np.stack([pictures[i] for i in alike])
+        images[alike] = rescale_photographs(stack, size, frame, boundary="edge")
+    return images
 
 
 def _sensible_sizes(median: float, frame: int) -> tuple[float, ...]:

@@ -1,14 +1,20 @@
-"""Images with labels, and the one object that training, analysis, tuning and export take."""
+"""Data sets: images with labels, how they are split, and what they are called."""
 
 import abc
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from gdn_keras.checks import check_choice, check_integer
+
 if TYPE_CHECKING:
     import keras
+
+Item = TypeVar("Item")
+Loader = TypeVar("Loader", bound=Callable[..., Any])
 
 
 class LazyImages(abc.ABC):
@@ -55,6 +61,15 @@ def check_labels(images: Any, labels: Any, ranks: Sequence[int] = (3, 4)) -> np.
             f"Received: shape {labels.shape}, dtype {labels.dtype}"
         )
     return labels
+
+
+def check_classes(name: str, labels: np.ndarray, num_classes: int) -> None:
+    """Raise unless the labels are numbers of classes."""
+    if labels.min() < 0 or labels.max() >= check_integer("num_classes", num_classes):
+        raise ValueError(
+            f"`{name}` must lie in [0, {num_classes}), one number for each class. "
+            f"Received: labels from {labels.min()} to {labels.max()}"
+        )
 
 
 @dataclass(frozen=True)
@@ -125,11 +140,7 @@ class ImageData:
             labels = getattr(self, part).labels
             if not labels.size:
                 raise ValueError(f"`{part}` must hold images. Received: none")
-            if labels.min() < 0 or labels.max() >= len(self.class_names):
-                raise ValueError(
-                    f"`{part}.labels` must lie in [0, {len(self.class_names)}), one number for "
-                    f"each class. Received: labels from {labels.min()} to {labels.max()}"
-                )
+            check_classes(f"{part}.labels", labels, len(self.class_names))
 
 
 def concatenate(parts: Sequence[LabelledImages]) -> LabelledImages:
@@ -157,3 +168,86 @@ class _ConcatenatedImages(LazyImages):
             start = self._ends[k] - len(array)
             result[which == k] = array[indices[which == k] - start]
         return result
+
+
+def check_test_split(test_split: str) -> str:
+    """What is tested on: test images or, to choose between networks, validation images."""
+    return check_choice("test_split", test_split, ("test", "validation"))
+
+
+def hold_out(items: Sequence[Item], share: float, rng: np.random.Generator) -> set[Item]:
+    """A random `share` of two or more items: at least one of them, and never all."""
+    count = min(max(1, round(share * len(items))), len(items) - 1)
+    return {items[i] for i in rng.permutation(len(items))[:count]}
+
+
+def checked_count(count: int | None, available: int) -> int:
+    """`count`, which must not exceed what is there; all of it if `None`."""
+    if count is None:
+        return available
+    if check_integer("count", count) > available:
+        raise ValueError(
+            f"`count` must be between 1 and {available}, the images that there are. "
+            f"Received: count={count}"
+        )
+    return count
+
+
+_LOADERS: dict[str, Callable[..., ImageData]] = {}
+
+
+def register_dataset(name: str) -> Callable[[Loader], Loader]:
+    """Decorator that makes a function a data set: `(directory=None, **options) -> ImageData`.
+
+    Example:
+
+    >>> @register_dataset("two_dots")  # doctest: +SKIP
+    ... def load_two_dots(directory=None, *, frame=32):
+    ...     return ImageData(name="two_dots", …)
+    >>> load_dataset("two_dots", frame=48)  # doctest: +SKIP
+
+    Args:
+        name: The name; it must not be taken by another function.
+    """
+
+    def register(loader: Loader) -> Loader:
+        taken = _LOADERS.setdefault(name, loader)
+        if _origin(taken) != _origin(loader):
+            raise ValueError(
+                f"`name` must not be taken by another data set. Received: name={name!r}, which is "
+                f"{'.'.join(_origin(taken))}"
+            )
+        _LOADERS[name] = loader
+        return loader
+
+    return register
+
+
+def load_dataset(
+    name: str, directory: str | os.PathLike | None = None, **options: Any
+) -> ImageData:
+    """A data set by its name.
+
+    Example:
+
+    >>> data = load_dataset("mnist_large_scale", train_sizes=(2,))  # doctest: +SKIP
+    >>> images, labels = data.test(4)  # doctest: +SKIP
+
+    Args:
+        name: One of `dataset_names()`.
+        directory: Where its files are, as its makers give them out. `None` for data that come
+            with the package.
+        **options: As the function of this name takes them.
+    """
+    if name not in _LOADERS:
+        raise ValueError(f"`name` must be one of {dataset_names()}. Received: name={name!r}")
+    return _LOADERS[name](directory, **options)
+
+
+def dataset_names() -> tuple[str, ...]:
+    """All names that `load_dataset` knows, sorted."""
+    return tuple(sorted(_LOADERS))
+
+
+def _origin(loader: Callable) -> tuple[str, str]:
+    return loader.__module__, loader.__qualname__

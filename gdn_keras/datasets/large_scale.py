@@ -14,9 +14,8 @@ import numpy as np
 
 from gdn_keras.atomic_files import remove_leftovers, replacing
 from gdn_keras.checks import check_positive
-from gdn_keras.datasets.digits import Digits, load_embedded_digits
+from gdn_keras.datasets.digits import Digits, load_embedded_digits, select_split
 from gdn_keras.datasets.image_data import LabelledImages
-from gdn_keras.datasets.splits import select_split
 from gdn_keras.datasets.transform import RECIPE, checked_shape, rescale_images
 from gdn_keras.reporting import Reporter
 

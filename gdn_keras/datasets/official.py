@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gdn_keras.checks import check_choice, check_positive
-from gdn_keras.datasets.image_data import LabelledImages, LazyImages
-from gdn_keras.datasets.splits import SPLITS, checked_count
+from gdn_keras.datasets.digits import SPLITS
+from gdn_keras.datasets.image_data import LabelledImages, LazyImages, checked_count
 from gdn_keras.datasets.transform import TRAIN_SIZES
 
 if TYPE_CHECKING:

@@ -1,12 +1,13 @@
 """tf.data pipelines from arrays to `model.fit` and `model.evaluate`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import keras
 import numpy as np
 
 from gdn_keras.checks import check_integer
-from gdn_keras.datasets.image_data import check_labels
+from gdn_keras.datasets.image_data import check_classes, check_labels
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -24,9 +25,8 @@ def training_pipeline(
     num_classes: int = 10,
     seed: int = 0,
     initial_epoch: int = 0,
-    drop_remainder: bool = False,
     transform: Callable | None = None,
-    augment: Callable | None = None,
+    augment: Sequence[Callable] = (),
 ) -> "tf.data.Dataset":
     """Endless shuffled batches for training: epoch after epoch, each in an order of its own.
 
@@ -48,11 +48,11 @@ def training_pipeline(
         num_classes: Length of the one-hot labels.
         seed: Non-negative integer.
         initial_epoch: The epoch to begin with, as in `fit`.
-        drop_remainder: Whether to leave out an epoch's last batch where it is smaller.
-        transform: Function of a batch of images as they are stored, such as `rescale_map(size=2)`,
-            which makes MNIST Large Scale from 28×28 digits on the fly.
-        augment: Function of a batch of float32 images and a seed, such as `random_affine(size=2)`.
-            Its seed depends on `seed` and the images of the batch only.
+        transform: Function of a NumPy batch of images as they are stored, such as
+            `functools.partial(rescale_images, size=2)`, which makes MNIST Large Scale from 28×28
+            digits on the fly.
+        augment: Layers for each batch, called as `layer(images, seed=…)`, such as `RandomAffine()`.
+            Their seeds depend on `seed` and the images of the batch only.
 
     Returns:
         `tf.data.Dataset` of float32 images `[batch, h, w, channels]` and float32 one-hot labels
@@ -60,30 +60,19 @@ def training_pipeline(
     """
     import tensorflow as tf
 
-    labels = _checked(images, labels, batch_size)
-    _check_classes(labels, num_classes)
+    check_integer("num_classes", num_classes)
+    labels = _checked(images, labels, batch_size, num_classes)
     for name, value in (("seed", seed), ("initial_epoch", initial_epoch)):
         check_integer(name, value, minimum=0)
-    if drop_remainder and batch_size > len(labels):
-        raise ValueError(
-            "`batch_size` must not exceed the number of images with drop_remainder=True. "
-            f"Received: batch_size={batch_size} for {len(labels)} images"
-        )
 
     def one_epoch(epoch: "tf.Tensor") -> "tf.data.Dataset":
         order = tf.numpy_function(lambda e: epoch_order(len(labels), seed, e), [epoch], tf.int64)
         order.set_shape([len(labels)])
-        return tf.data.Dataset.from_tensor_slices(order).batch(batch_size, drop_remainder)
-
-    def encode(x: "tf.Tensor", y: "tf.Tensor") -> tuple["tf.Tensor", "tf.Tensor"]:
-        return x, tf.one_hot(y, num_classes)
+        return tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
 
     epochs = tf.data.Dataset.range(initial_epoch, tf.int64.max)
     batches = _gather(epochs.flat_map(one_epoch), images, labels, transform, augment, seed)
-    batches = batches.map(encode)
-    # For tf.data the range has an end, and Keras would take the way there for one epoch.
-    endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
-    return batches.apply(endless).prefetch(AHEAD)
+    return endless(batches.map(lambda x, y: (x, tf.one_hot(y, num_classes))))
 
 
 def evaluation_pipeline(
@@ -106,11 +95,10 @@ def evaluation_pipeline(
     """
     import tensorflow as tf
 
-    labels = _checked(images, labels, batch_size)
+    labels = _checked(images, labels, batch_size, num_classes)
     order = tf.data.Dataset.range(len(labels)).batch(batch_size)
     batches = _gather(order, images, labels, transform)
     if num_classes is not None:
-        _check_classes(labels, num_classes)
         batches = batches.map(lambda x, y: (x, tf.one_hot(y, num_classes)))
     return batches.prefetch(AHEAD)
 
@@ -120,11 +108,19 @@ def epoch_order(count: int, seed: int, epoch: int) -> np.ndarray:
     return np.random.default_rng([seed, int(epoch)]).permutation(count)
 
 
-def steps_per_epoch(count: int, batch_size: int = 50, drop_remainder: bool = False) -> int:
+def steps_per_epoch(count: int, batch_size: int = 50) -> int:
     """Number of batches that `count` images make."""
     check_integer("count", count, minimum=0)
-    check_integer("batch_size", batch_size)
-    return count // batch_size if drop_remainder else -(-count // batch_size)
+    return -(-count // check_integer("batch_size", batch_size))
+
+
+def endless(batches: "tf.data.Dataset") -> "tf.data.Dataset":
+    """Batches from a range that ends for tf.data only, made ahead of the steps that want them."""
+    import tensorflow as tf
+
+    # Keras would take the way to the end for one epoch.
+    infinite = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
+    return batches.apply(infinite).prefetch(AHEAD)
 
 
 def _gather(
@@ -132,41 +128,53 @@ def _gather(
     images: np.ndarray,
     labels: np.ndarray,
     transform: Callable | None,
-    augment: Callable | None = None,
+    augment: Sequence[Callable] = (),
     seed: int = 0,
 ) -> "tf.data.Dataset":
     """Batches of float32 images and int64 labels from a data set of batches of indices."""
     import tensorflow as tf
 
-    dtype = tf.as_dtype(images.dtype)
+    def stored(index: np.ndarray) -> np.ndarray:
+        batch = np.asarray(images[index])
+        return batch if transform is None else transform(batch)
+
+    sample = stored(np.zeros(1, "int64"))
 
     def read(index: "tf.Tensor") -> tuple["tf.Tensor", "tf.Tensor"]:
-        x = tf.numpy_function(lambda i: np.asarray(images[i]), [index], dtype, stateful=False)
-        x.set_shape([index.shape[0], *images.shape[1:]])
-        if transform is not None:
-            x = transform(x)
-        x = tf.cast(x, "float32")
-        x = x if x.shape.rank == 4 else x[..., None]
-        if augment is not None:
-            place = tf.range(1, tf.size(index, "int64") + 1)
-            x = augment(x, tf.stack([seed, tf.reduce_sum(index * place)]))
+        x = tf.numpy_function(stored, [index], tf.as_dtype(sample.dtype), stateful=False)
+        x.set_shape([index.shape[0], *sample.shape[1:]])
+        x = tf.cast(x if x.shape.rank == 4 else x[..., None], "float32")
+        number = tf.reduce_sum(index * tf.range(1, tf.size(index, "int64") + 1))
+        for k, layer in enumerate(augment):
+            x = _changed(layer, x, tf.stack([seed, number + k]))
         return x, tf.gather(labels, index)
 
     return indices.map(read, num_parallel_calls=AHEAD, deterministic=True)
 
 
-def _check_classes(labels: np.ndarray, num_classes: int) -> None:
-    if labels.min() < 0 or labels.max() >= check_integer("num_classes", num_classes):
-        raise ValueError(
-            f"`labels` must lie in [0, {num_classes}). "
-            f"Received: labels from {labels.min()} to {labels.max()}"
-        )
+def _changed(layer: Callable, images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
+    """What a layer makes of a batch, on any backend."""
+    import tensorflow as tf
+
+    if keras.backend.backend() == "tensorflow":
+        return layer(images, seed=seed)
+
+    def call(images: np.ndarray, seed: np.ndarray) -> np.ndarray:
+        return keras.ops.convert_to_numpy(layer(images, seed=seed))
+
+    return tf.ensure_shape(
+        tf.numpy_function(call, [images, seed], "float32", stateful=False), images.shape
+    )
 
 
-def _checked(images: np.ndarray, labels: np.ndarray, batch_size: int) -> np.ndarray:
+def _checked(
+    images: np.ndarray, labels: np.ndarray, batch_size: int, num_classes: int | None
+) -> np.ndarray:
     """`labels` as int64, once everything has been found to fit together."""
     labels = check_labels(images, labels)
     if not labels.size:
         raise ValueError("`images` must hold at least one image. Received: none")
     check_integer("batch_size", batch_size)
+    if num_classes is not None:
+        check_classes("labels", labels, num_classes)
     return labels.astype("int64")

@@ -13,16 +13,14 @@ from scipy import ndimage
 from gdn_keras.checks import (
     check_choice,
     check_integer,
-    check_non_negative,
     check_positive,
     check_sizes,
 )
 from gdn_keras.datasets.augmentation import ROTATION, SHEAR
 from gdn_keras.datasets.clutter import draw_clutter
-from gdn_keras.datasets.digits import Digits, load_embedded_digits
+from gdn_keras.datasets.digits import Digits, load_embedded_digits, select_split
 from gdn_keras.datasets.image_data import check_labels
-from gdn_keras.datasets.pipelines import AHEAD
-from gdn_keras.datasets.splits import select_split
+from gdn_keras.datasets.pipelines import endless
 from gdn_keras.datasets.transform import resampling_matrix
 
 if TYPE_CHECKING:
@@ -59,14 +57,7 @@ class Scene(NamedTuple):
 
 
 class SceneSet(NamedTuple):
-    """Frames of one shape, with boxes padded by zeros to the same number and labels by -1.
-
-    Attributes:
-        images: uint8 `[scenes, height, width, channels]`.
-        boxes: float32 `[scenes, n, 4]`, (x1, y1, x2, y2).
-        labels: int32 `[scenes, n]`.
-        sizes: float32 `[scenes, n]`, padded by zeros.
-    """
+    """Scenes of one shape, stacked; boxes and sizes are padded by zeros and labels by -1."""
 
     images: np.ndarray
     boxes: np.ndarray
@@ -108,7 +99,6 @@ class Scenes:
         extent: Longer side of an object of size 1. Objects keep the square of this side about the
             centre of their image to themselves; boxes hold what is at least half as light as the
             object's peak.
-        max_overlap: Greatest share of the smaller of two such squares that the other may cover.
         augment: Whether objects are drawn anew each time: rotated and sheared a little, with
             sharper or softer and thinner or thicker strokes, and less light. Sizes are kept.
     """
@@ -120,7 +110,6 @@ class Scenes:
     count: tuple[int, int] = (2, 6)
     background: str = "empty"
     extent: float = DIGIT_EXTENT
-    max_overlap: float = 0.0
     augment: bool = False
 
     def __post_init__(self) -> None:
@@ -129,16 +118,13 @@ class Scenes:
             raise ValueError(f"`images` must hold objects. Received: shape {self.images.shape}")
         check_choice("background", self.background, BACKGROUNDS)
         check_positive("extent", self.extent)
-        if check_non_negative("max_overlap", self.max_overlap) > 1:
-            raise ValueError(
-                f"`max_overlap` must lie in [0, 1]. Received: max_overlap={self.max_overlap!r}"
-            )
         check_sizes("sizes", self.sizes)
-        low, high = _check_pair("count", self.count, "(least, greatest)")
-        if check_integer("count", high) < check_integer("count", low, minimum=0):
-            raise ValueError(f"`count` must be (least, greatest). Received: count={self.count!r}")
-        for side in _check_pair("shape", self.shape, "(height, width)"):
-            check_integer("shape", side)
+        for name, meaning in (("count", "(least, greatest)"), ("shape", "(height, width)")):
+            pair = getattr(self, name)
+            if np.shape(pair) != (2,) or (name == "count" and pair[1] < max(pair[0], 1)):
+                raise ValueError(f"`{name}` must be {meaning}. Received: {name}={pair!r}")
+            for number in pair:
+                check_integer(name, number, minimum=0)
         largest = self.extent * max(self.sizes)
         if min(self.shape) < largest + 1:
             raise ValueError(
@@ -202,11 +188,8 @@ class Scenes:
             return None
         corners = rng.integers(low, high + 1, (_TRIES, 2))
         boxes = _centered_box(corners, whole[::-1], box)
-        begin = np.maximum(boxes[:, None, :2], taken[:, :2])
-        end = np.minimum(boxes[:, None, 2:], taken[:, 2:])
-        shared = np.prod(np.maximum(end - begin, 0), axis=2)
-        smaller = np.minimum(np.prod(box), np.prod(taken[:, 2:] - taken[:, :2], axis=1))
-        free = np.flatnonzero(np.all(shared <= self.max_overlap * smaller, axis=1))
+        apart = (boxes[:, None, :2] >= taken[:, 2:]) | (boxes[:, None, 2:] <= taken[:, :2])
+        free = np.flatnonzero(apart.any(axis=2).all(axis=1))
         return corners[free[0]] if len(free) else None
 
     def _box(self, patch: np.ndarray, corner: np.ndarray) -> np.ndarray:
@@ -233,19 +216,16 @@ class Scenes:
                 _add_light(frame, patch, corner)
 
 
-def digit_scenes(
-    split: str, *, source: Digits | None = None, count_of_digits: int | None = None, **recipe: Any
-) -> Scenes:
+def digit_scenes(split: str, *, source: Digits | None = None, **recipe: Any) -> Scenes:
     """Scenes of MNIST digits, those that come with the package by default.
 
     Args:
         split: "train", "validation" or "test", as in `load_large_scale`.
         source: The digits: those of `load_embedded_digits()` if `None`.
-        count_of_digits: How many different digits, from the first on; all if `None`.
         **recipe: Arguments of `Scenes` other than `images` and `labels`.
     """
     source = load_embedded_digits() if source is None else source
-    return Scenes(*select_split(source, split, count_of_digits), **recipe)
+    return Scenes(*select_split(source, split), **recipe)
 
 
 def scene_set(scenes: Scenes, count: int, seed: int = 0) -> SceneSet:
@@ -283,12 +263,9 @@ def scene_pipeline(
     """
     import tensorflow as tf
 
-    for name, value, minimum in (
-        ("batch_size", batch_size, 1),
-        ("seed", seed, 0),
-        ("first", first, 0),
-    ):
-        check_integer(name, value, minimum)
+    check_integer("batch_size", batch_size)
+    check_integer("seed", seed, minimum=0)
+    check_integer("first", first, minimum=0)
 
     def draw(batch: np.ndarray) -> tuple[np.ndarray, ...]:
         drawn = [scenes.draw(seed, int(batch) * batch_size + k) for k in range(batch_size)]
@@ -303,10 +280,7 @@ def scene_pipeline(
         labels.set_shape([batch_size, scenes.count[1]])
         return images, {"boxes": boxes, "labels": labels}
 
-    batches = tf.data.Dataset.range(first, tf.int64.max).map(read)
-    # For tf.data the range has an end, and Keras would take the way there for one epoch.
-    endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
-    return batches.apply(endless).prefetch(AHEAD)
+    return endless(tf.data.Dataset.range(first, tf.int64.max).map(read))
 
 
 def _stacked(scenes: Scenes, drawn: list[Scene]) -> SceneSet:
@@ -330,7 +304,7 @@ def _render(image: np.ndarray, size: float, blur: float = _BLURS[-1]) -> np.ndar
 
 
 def _varied(rng: np.random.Generator, image: np.ndarray) -> np.ndarray:
-    """An object rotated and sheared about its centre, as `random_affine` does it."""
+    """An object rotated and sheared about its centre, as `RandomAffine` does it."""
     angle, slant = rng.uniform(-1, 1, 2) * (ROTATION, SHEAR)
     cos, sin = np.cos(angle), np.sin(angle)
     linear = np.array([[slant * sin + cos, sin], [slant * cos - sin, cos]])
@@ -373,11 +347,3 @@ def _centered_box(corner: ArrayLike, patch: ArrayLike, sides: ArrayLike) -> np.n
     half = np.asarray(sides) / 2
     center = np.asarray(corner) + np.asarray(patch)[1::-1] / 2
     return np.concatenate([center - half, center + half], axis=-1)
-
-
-def _check_pair(name: str, value: Any, meaning: str) -> tuple[Any, Any]:
-    try:
-        first, second = value
-    except (TypeError, ValueError):
-        raise ValueError(f"`{name}` must be {meaning}. Received: {name}={value!r}") from None
-    return first, second

@@ -6,16 +6,11 @@ are `Y = A X Bᵀ`, with `A` and `B` from `resampling_matrix`: two matrix produc
 
 import functools
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import ndimage
 
 from gdn_keras.checks import check_boundary, check_non_negative, check_positive
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 TRAIN_SIZES = (1, 2, 4)
 TEST_SIZES = tuple(2.0 ** (k / 4) for k in range(-4, 13))
@@ -26,6 +21,9 @@ RECIPE = "cubic spline, frame on zeros, sigma 7/8 size, peak 255, rounded, 2"
 # What scipy.ndimage calls each boundary rule; zeros are put in afterwards.
 _SPLINE_MODES = {"constant": "reflect", "symmetric": "reflect", "edge": "nearest"}
 _PEAK = 255.0
+# What a pixel integrates over, about: the standard deviation of its blur, in pixels.
+_PIXEL_BLUR = 0.5
+_CHUNK = 1000  # photographs that are floats at a time
 
 
 def rescale_images(
@@ -96,43 +94,42 @@ def rescale_images(
     return np.ascontiguousarray(np.moveaxis(result, 1, 3)) if images.ndim == 4 else result
 
 
-def rescale_map(
+def rescale_photographs(
+    images: np.ndarray,
     size: float,
-    output_shape: tuple[int, int] = (112, 112),
-    *,
-    smoothing: float = 7 / 8,
-    boundary: str = "constant",
-    peak: float | None = _PEAK,
-) -> Callable:
-    """`rescale_images` as a TensorFlow function on batches, for `tf.data.Dataset.map`.
+    frame: int | tuple[int, int],
+    boundary: str = "symmetric",
+) -> np.ndarray:
+    """Photographs rescaled about their middle, in raw pixels.
 
-    Args: as in `rescale_images`.
+    By cubic splines, smoothed by `shrink_smoothing(size)`.
+
+    Args:
+        images: uint8 `[n, h, w, channels]`.
+        size: Positive scale factor; 1 leaves all pixels as they are.
+        frame: Height and width of the result, as one number if they are equal.
+        boundary: What lies beyond the photograph, as in `rescale_images`.
 
     Returns:
-        A function from `[n, h, w]` or `[n, h, w, channels]`, with known `h` and `w`, to float32
-        `[n, *output_shape, channels]`, where `channels` is 1 for the former.
+        uint8 `[n, height, width, channels]`.
     """
-    import tensorflow as tf
+    shape = (frame, frame) if isinstance(frame, int) else frame
+    options = {"smoothing": shrink_smoothing(size), "boundary": boundary, "peak": None}
+    result = np.empty((len(images), *shape, images.shape[3]), "uint8")
+    for start in range(0, len(images), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        rescaled = rescale_images(images[part], size, shape, **options)
+        result[part] = np.clip(np.rint(rescaled, out=rescaled), 0, 255)
+    return result
 
-    output_shape = checked_shape(output_shape)
-    _check_peak(peak)
-    _check_resampling(size, smoothing, boundary)  # here, not inside tf.data
 
-    def rescale(images: "tf.Tensor") -> "tf.Tensor":
-        images = images if images.shape.rank == 4 else tf.expand_dims(images, -1)
-        images = tf.cast(images, "float32")
-        vertical, horizontal = (
-            tf.constant(resampling_matrix(length, output, size, smoothing, boundary), "float32")
-            for length, output in zip(images.shape[1:3], output_shape, strict=True)
-        )
-        images = tf.einsum("nhwc,Ww->nhWc", images, horizontal)
-        images = tf.einsum("nhWc,Hh->nHWc", images, vertical)
-        if peak is None:
-            return images
-        largest = tf.reduce_max(images, axis=(1, 2, 3), keepdims=True)
-        return tf.maximum(images, 0.0) * tf.math.divide_no_nan(peak, tf.maximum(largest, 0.0))
+def shrink_smoothing(size: float) -> float:
+    """Standard deviation of the smoothing that a picture rescaled by `size` needs, in its pixels.
 
-    return rescale
+    A pixel is blurred by about half its width. Smaller pictures are smoothed by what they lack of
+    that, `0.5 sqrt(1 / size² - 1)`; larger ones are not.
+    """
+    return _PIXEL_BLUR * math.sqrt(1 / size**2 - 1) if check_positive("size", size) < 1 else 0.0
 
 
 @functools.lru_cache(maxsize=64)
@@ -192,7 +189,8 @@ def _check_resampling(size: float, smoothing: float, boundary: str) -> None:
 
 
 def _checked_images(images: np.ndarray, peak: float | None) -> np.ndarray:
-    _check_peak(peak)
+    if peak is not None:
+        check_positive("peak", peak)
     images = np.asarray(images)
     if images.ndim not in (3, 4) or 0 in images.shape[1:]:
         raise ValueError(
@@ -211,11 +209,6 @@ def _checked_images(images: np.ndarray, peak: float | None) -> np.ndarray:
             f"Received: a minimum of {images.min()}"
         )
     return images
-
-
-def _check_peak(peak: float | None) -> None:
-    if peak is not None:
-        check_positive("peak", peak)
 
 
 def checked_shape(output_shape: tuple[int, int]) -> tuple[int, int]:

@@ -110,7 +110,7 @@ def gaussian_derivative_network(
             each point alone. None by default.
         surround: Share of their height and width by which images are continued on each side, with
             their edge pixels. It helps objects that reach the edge of the image or go beyond it,
-            if training showed images that go on like this (`datasets.random_frame`). For
+            if training showed images that go on like this (`datasets.RandomFrame`). For
             readout="center" and "anywhere" only. See `ScaleChannels`.
         dtype: Keras's dtype policy of the layers, such as "mixed_bfloat16"; the global one by
             default. Logits are in single precision at least.

@@ -2,7 +2,6 @@
 
 import time
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -17,10 +16,10 @@ from gdn_keras.analysis import (
 from gdn_keras.datasets import (
     ImageData,
     LabelledImages,
+    RandomAffine,
+    RandomFrame,
+    RandomLight,
     evaluation_pipeline,
-    random_affine,
-    random_contrast,
-    random_frame,
     steps_per_epoch,
     training_pipeline,
 )
@@ -35,7 +34,7 @@ from gdn_keras.training.task import Task
 
 ACCURACY = "accuracy.csv"
 RESULTS = "accuracy.json"
-_DIGIT = 28  # pixels of the digits that the augmentation is given in units of
+_DIGIT = 28  # pixels of an object that is shifted by at most one
 _IMAGES_FOR_SCALES = 1000
 _REFERENCE_IMAGES = 100
 _AT_ONCE = 64  # images that are in memory to be summed up
@@ -112,30 +111,19 @@ class Classification(Task):
             augment=self.augmentation(),
         )
 
-    def augmentation(self) -> Callable | None:
-        """What is done to each batch of training images, or `None`."""
-        recipe, changes = self.recipe, []
+    def augmentation(self) -> list[keras.Layer]:
+        """The layers that change each batch of training images."""
+        recipe, layers = self.recipe, []
         if recipe.augment is not None:
-            smallest, largest = (extent / _DIGIT for extent in recipe.augment)
-            changes.append(random_affine(smallest))
+            smallest, largest = recipe.augment
+            layers.append(RandomAffine(shift=smallest / _DIGIT))
             # Otherwise there is nothing around the objects to cut off.
-            if recipe.augment[1] < min(self.data.train.images.shape[1:3]):
-                changes.append(random_frame(largest))
+            if largest < min(self.data.train.images.shape[1:3]):
+                layers.append(RandomFrame(largest / 2, largest))
         if recipe.contrast is not None:
-            changes.append(random_contrast(recipe.contrast))
-        if not changes:
-            return None
-
-        def apply(images: Any, seed: Any) -> Any:
-            import tensorflow as tf
-
-            for n, change in enumerate(changes):
-                images = change(images, seed + n)
-            # Pixels saturate, as those of a sensor do.
-            pixels = self.data.preprocessor is not None
-            return tf.clip_by_value(images, 0.0, 255.0) if pixels else images
-
-        return apply
+            pixels = None if self.data.preprocessor is None else (0.0, 255.0)
+            layers.append(RandomLight(0.0, recipe.contrast, 1.0, 0.0, value_range=pixels))
+        return layers
 
     def validation(self) -> Any:
         return evaluation_pipeline(

@@ -6,7 +6,7 @@ import tarfile
 
 import numpy as np
 import pytest
-from paper_data import mnist_scale, stir_mnist
+from paper_data import gtsrb, mnist_scale, stir_mnist
 from PIL import Image
 from scipy import ndimage
 
@@ -202,3 +202,12 @@ def test_stir_mnist_splits(digits, monkeypatch):
     data = load_dataset("stir_mnist", count=4)
     parts = [pixels_of(part) for part in (data.train, data.validation, data.test(20))]
     assert [len(part) for part in parts] == [40] * 3 and len(set.union(*parts)) == 120
+
+
+def test_crops_keep_pixels_and_continue_the_edge():
+    original = np.random.default_rng(0).integers(0, 256, (30, 40, 3), "uint8")
+    crop_about = gtsrb.crop_about
+    np.testing.assert_array_equal(crop_about(original, 5, (10, 12)), original[8:13, 10:15])
+    np.testing.assert_array_equal(crop_about(original, 4, (9.5, 12.5)), original[8:12, 11:15])
+    corner = crop_about(original, 5, (0, 0))
+    assert (corner[:3, :3] == original[0, 0]).all()

@@ -65,7 +65,7 @@ def test_foreign_files_are_refused(tmp_path):
 
 
 def test_missing_directory(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"`path` must be a directory. Received: .*nowhere"):
+    with pytest.raises(FileNotFoundError, match=r"`directory` must be a folder.*nowhere"):
         load_mnist_directory(tmp_path / "nowhere")
 
 

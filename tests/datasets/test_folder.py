@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gdn_keras.datasets import load_dataset, place_in_frame
-from gdn_keras.datasets.folder import FACTORS, picture_heights
+from gdn_keras.datasets.folder import FACTORS, FramedPictures, picture_heights
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -191,3 +191,15 @@ def test_corrupt_file_is_named(tmp_path, damage):
 def test_bad_options(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         load_dataset("folder", write(tmp_path), **options)
+
+
+def test_framed_pictures_are_indexed_like_an_array():
+    pictures = [np.random.default_rng(k).integers(0, 256, (5 + k, 9, 3), "uint8") for k in range(6)]
+    framed = FramedPictures(pictures, 8)
+    array = np.stack([place_in_frame(p, (8, 8))[0] for p in pictures])
+    assert framed.shape == array.shape and framed.dtype == np.uint8 and len(framed) == 6
+    np.testing.assert_array_equal(framed, array)
+    for index in (2, -1, slice(1, 4), np.array([3, 3, 0]), np.array([[1], [2]]), slice(0, 0)):
+        np.testing.assert_array_equal(framed[index], array[index])
+    with pytest.raises(IndexError):
+        framed[6]

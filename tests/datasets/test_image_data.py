@@ -8,9 +8,9 @@ from gdn_keras.datasets import (
     LabelledImages,
     concatenate,
     dataset_names,
+    image_data,
     load_dataset,
     register_dataset,
-    registry,
 )
 
 
@@ -27,7 +27,7 @@ def data(**changes):
 @pytest.fixture
 def loaders(monkeypatch):
     """The registry, as it was before."""
-    monkeypatch.setattr(registry, "_LOADERS", dict(registry._LOADERS))
+    monkeypatch.setattr(image_data, "_LOADERS", dict(image_data._LOADERS))
 
 
 def test_images_unpack():

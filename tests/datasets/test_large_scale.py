@@ -7,7 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from gdn_keras.datasets import Digits, large_scale, load_large_scale, rescale_images, splits
+from gdn_keras.datasets import Digits, large_scale, load_large_scale, rescale_images
+from gdn_keras.datasets.digits import select_split
 from gdn_keras.layers import ArctanContrast
 
 
@@ -57,8 +58,8 @@ def test_splits_do_not_overlap(digits):
 
 def test_splits_of_mnist_are_the_published_ones():
     many = Digits(np.zeros((60000, 1, 1), "uint8"), np.arange(60000), *2 * [np.zeros(0)])
-    assert splits.select_split(many, "train")[1].tolist() == list(range(50000))
-    assert splits.select_split(many, "validation")[1].tolist() == list(range(50000, 60000))
+    assert select_split(many, "train")[1].tolist() == list(range(50000))
+    assert select_split(many, "validation")[1].tolist() == list(range(50000, 60000))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from gdn_keras import datasets
+from gdn_keras import analysis, datasets
 
 BUILDER = "gdn_keras.datasets.mnist_large_scale"
 
@@ -32,7 +32,7 @@ def test_optional_packages_are_imported_where_they_are_used():
         ("tensorflow_datasets", lambda _: datasets.load_mnist_tfds()),
         ("tensorflow_datasets", lambda _: importlib.import_module(BUILDER)),
         ("PIL", lambda path: datasets.load_dataset("folder", path / "classes")),
-        ("matplotlib", lambda path: datasets.draw_sizes([], path=path / "x.png")),
+        ("matplotlib", lambda path: analysis.draw_sizes([], path=path / "x.png")),
     ],
 )
 def test_missing_package_is_named_in_one_line(tmp_path, monkeypatch, module, call):
@@ -51,7 +51,7 @@ def test_picture(digits, tmp_path):
     pytest.importorskip("matplotlib")
     from matplotlib import image
 
-    datasets.draw_sizes(digits.x_test[:2], (1, 2, 4), path=tmp_path / "sizes.png")
+    analysis.draw_sizes(digits.x_test[:2], (1, 2, 4), path=tmp_path / "sizes.png")
     height, width = image.imread(tmp_path / "sizes.png").shape[:2]
     assert width > 500 and height > 400
     assert np.ptp(image.imread(tmp_path / "sizes.png")) == 1

@@ -1,3 +1,4 @@
+import functools
 import itertools
 
 import keras
@@ -8,7 +9,6 @@ from gdn_keras.datasets import (
     epoch_order,
     evaluation_pipeline,
     rescale_images,
-    rescale_map,
     steps_per_epoch,
     training_pipeline,
 )
@@ -53,14 +53,6 @@ def test_training_resumes_at_an_epoch():
     np.testing.assert_array_equal(indices(resumed), epoch_order(COUNT, 0, 2))
 
 
-def test_drop_remainder():
-    pipeline = training_pipeline(IMAGES, LABELS, batch_size=5, drop_remainder=True)
-    assert pipeline.element_spec[0].shape == (5, 4, 5, 1)
-    assert [len(x) for x, _ in take(pipeline, 9)] == [5] * 9
-    assert steps_per_epoch(COUNT, 5, drop_remainder=True) == 4
-    assert steps_per_epoch(COUNT, 5) == 5 and steps_per_epoch(20, 5) == 4
-
-
 class Recorder(keras.Model):
     """Notes which images each training step sees."""
 
@@ -99,7 +91,8 @@ def test_evaluation_keeps_the_order():
 
 def test_transform_on_the_fly(digits):
     images, labels = digits.x_test[:8], digits.y_test[:8]
-    pipeline = evaluation_pipeline(images, labels, batch_size=8, transform=rescale_map(2, (50, 50)))
+    transform = functools.partial(rescale_images, size=2, output_shape=(50, 50))
+    pipeline = evaluation_pipeline(images, labels, batch_size=8, transform=transform)
     ((x, _),) = take(pipeline, 2)
     np.testing.assert_allclose(x[..., 0], rescale_images(images, 2, (50, 50)), atol=1e-3)
 
@@ -115,13 +108,12 @@ def test_grey_images_without_a_channel_get_one(digits):
     [
         ({"labels": LABELS[:-1]}, r"one for each of the 23 images. Received: shape \(22,\)"),
         ({"labels": LABELS.astype(float)}, r"`labels` must be integers"),
-        ({"labels": LABELS + 5}, r"`labels` must lie in \[0, 10\). Received: labels from 5 to 14"),
+        ({"labels": LABELS + 5}, r"`labels` must lie in \[0, 10\).*Received: labels from 5 to 14"),
         ({"labels": LABELS - 1}, r"`labels` must lie in \[0, 10\)"),
         ({"images": IMAGES[..., 0, 0]}, r"`images` must be numbers .* shape \(23, 4\)"),
         ({"images": IMAGES.astype(str)}, r"`images` must be numbers"),
         ({"images": IMAGES[:0], "labels": LABELS[:0]}, r"at least one image"),
         ({"batch_size": 0}, r"`batch_size` must be an integer >= 1. Received: batch_size=0"),
-        ({"batch_size": 24, "drop_remainder": True}, r"`batch_size` must not exceed"),
         ({"seed": -1}, r"`seed` must be an integer >= 0. Received: seed=-1"),
         ({"initial_epoch": -1}, r"`initial_epoch` must be an integer >= 0"),
     ],

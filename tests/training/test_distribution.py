@@ -19,8 +19,8 @@ import pytest
 from gdn_keras.datasets import (
     ImageData,
     LabelledImages,
+    RandomAffine,
     evaluation_pipeline,
-    random_affine,
     steps_per_epoch,
     training_pipeline,
 )
@@ -76,7 +76,7 @@ def updated_weights(recipe):
             keras.losses.BinaryCrossentropy(from_logits=True),
         )
         batches = training_pipeline(
-            images, labels, batch_size=recipe.batch_size, augment=random_affine(1.0)
+            images, labels, batch_size=recipe.batch_size, augment=[RandomAffine()]
         )
         model.fit(
             distribution.shared_out(batches, distribution.device_count(recipe))

@@ -196,7 +196,9 @@ def augmented(images, pixels=False, **recipe):
     data = ImageData(
         "some", part, part, lambda size: part, (1.0,), names, preprocessor=preprocessor
     )
-    return Classification(Recipe(**recipe), data).augmentation()(images, np.array([0, 1])).numpy()
+    for layer in Classification(Recipe(**recipe), data).augmentation():
+        images = layer(images, seed=(0, 1))
+    return np.asarray(images)
 
 
 def digits():
@@ -219,7 +221,7 @@ def test_original_digits_are_not_framed_and_nothing_is_done_without_augmentation
     changed = augmented(digits(), augment=(28, 28))
     assert np.abs(changed - digits()).max() > 0.5
     assert np.ptp(changed[:, 0], axis=(1, 2)).max() < 0.1
-    assert Classification(Recipe(), data).augmentation() is None
+    assert not Classification(Recipe(), data).augmentation()
 
 
 def test_pixels_of_more_contrast_stay_pixels():

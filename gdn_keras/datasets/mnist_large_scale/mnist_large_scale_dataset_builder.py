@@ -9,13 +9,14 @@ import tensorflow_datasets.public_api as tfds
 
 from gdn_keras.datasets.digits import (
     MNIST_FILES,
+    SPLITS,
     Digits,
     find_idx,
     load_idx_files,
     require_reachable,
+    select_split,
 )
 from gdn_keras.datasets.large_scale import rescaled_pixels
-from gdn_keras.datasets.splits import SPLITS, select_split
 from gdn_keras.datasets.transform import TEST_SIZES, TRAIN_SIZES
 
 _URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"
