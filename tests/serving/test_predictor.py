@@ -8,7 +8,7 @@ from PIL import Image
 from gdn_keras.datasets.boxes import BoxedImage, read_boxed_images
 from gdn_keras.export import export_saved_model
 from gdn_keras.models import Classifier
-from gdn_keras.serving import Picture, Predictor, load_predictor, read_input
+from gdn_keras.serving import Picture, Predictor, load_predictor, read_pictures
 from gdn_keras.serving.predictor import MAX_BATCH
 from tests.exported import small_network
 
@@ -48,11 +48,11 @@ def files(tmp_path):
 
 def test_scenes_are_as_training_reads_them(files):
     for file in files:
-        scene, shrink = read_input(file, 3)
-        image = BoxedImage(file, scene.shape[:2], np.zeros((0, 4)), np.zeros(0))
+        [scene] = read_pictures(file, 3)
+        image = BoxedImage(file, scene.pixels.shape[:2], np.zeros((0, 4)), np.zeros(0))
         [pixels] = read_boxed_images([image])[0]
-        np.testing.assert_array_equal(pixels, scene, err_msg=file.name)
-        assert shrink == 1
+        np.testing.assert_array_equal(pixels, scene.pixels, err_msg=file.name)
+        assert scene.shrink == 1
 
 
 def test_both_formats_give_the_same_answers(models, files):
@@ -72,7 +72,7 @@ def test_sizes_are_those_in_the_file(models, tmp_path):
     large = np.kron(small, np.ones((16, 16, 1), "uint8"))
     Image.fromarray(large).save(tmp_path / "large.png")
     predictor = load_predictor(models / "saved_model")
-    picture = predictor.read(tmp_path / "large.png")
+    [picture] = predictor.read(tmp_path / "large.png")
     assert picture.shrink == 4
     [at_hand] = predictor.records([picture._replace(shrink=1.0)])
     [record] = predictor.answers([tmp_path / "large.png"])
