@@ -171,10 +171,12 @@ def open_picture(file: str | os.PathLike | Any, max_pixels: int = MAX_PIXELS) ->
         # A pipe would be waited for, and a device read for ever.
         if path and path.exists() and not path.is_file():
             raise ValueError("it is not a file")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", image.DecompressionBombWarning)  # the limit is below
-            opened = image.open(file, formats=_formats())
-        with opened as picture:
+        with contextlib.ExitStack() as stack:
+            # Pillow maps files that it opens itself into memory, and scrambles turned TIFFs by it.
+            stream = file if path is None else stack.enter_context(path.open("rb"))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", image.DecompressionBombWarning)  # checked below
+                picture = stack.enter_context(image.open(stream, formats=_formats()))
             _check_pixels(picture, max_pixels)
             yield picture
     except FileNotFoundError:
