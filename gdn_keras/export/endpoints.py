@@ -13,7 +13,10 @@ Shape = Sequence[int | None]
 
 
 def detector_endpoints(detector: Any) -> Endpoints:
-    """`detect`: uint8 images of any size to decoded boxes and the names of their classes."""
+    """`detect`: uint8 images of any size to decoded boxes and the names of their classes.
+
+    Also `class_names`.
+    """
     names = [*detector.class_names, ""]
     spec = _images("uint8", [None, None, None, detector.network.input_shape[-1]])
     frozen = _frozen(detector, detector.detect, spec)
@@ -24,7 +27,7 @@ def detector_endpoints(detector: Any) -> Endpoints:
         rows = tf.where(found["labels"] < 0, len(names) - 1, found["labels"])
         return {**found, "names": tf.gather(tf.constant(names), rows)}
 
-    return {"detect": _traced(detect, spec)}
+    return {"detect": _traced(detect, spec), **_constant("class_names", detector.class_names)}
 
 
 def classifier_endpoints(model: keras.Model, unit: float, probabilities: str) -> Endpoints:
@@ -69,10 +72,14 @@ def classifier_endpoints(model: keras.Model, unit: float, probabilities: str) ->
     }
     if getattr(model, "takes_pixels", False):
         endpoints["serve_uint8"] = _traced(serve_uint8, _images("uint8", shape), _images("uint8"))
-    if names is not None:
-        endpoints["class_names"] = tf.function(lambda: {"class_names": tf.constant(names)})
-        endpoints["class_names"].get_concrete_function()
-    return endpoints
+    return endpoints if names is None else {**endpoints, **_constant("class_names", names)}
+
+
+def _constant(name: str, value: Any) -> Endpoints:
+    """An endpoint without input."""
+    function = tf.function(lambda: {name: tf.constant(value)})
+    function.get_concrete_function()
+    return {name: function}
 
 
 def _frozen(model: keras.Model, call: Callable[[Any], Any], spec: Any) -> Any:
