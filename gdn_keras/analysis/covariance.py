@@ -1,7 +1,7 @@
 """The paper's two theorems as numbers: scale covariance and scale invariance, measured."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -13,9 +13,8 @@ from gdn_keras.models import channel_model, network_of, retarget, scale_channels
 _BATCH = 16
 
 
-@dataclass(frozen=True)
-class CovarianceErrors:
-    """Relative errors between matching scale channels at the centre of the image.
+class CovarianceErrors(NamedTuple):
+    """Relative errors between matching scale channels at the center of the image.
 
     Attributes:
         factor: S, by which the image was rescaled.
@@ -35,8 +34,7 @@ class CovarianceErrors:
         return self.layers[-1]
 
 
-@dataclass(frozen=True)
-class InvarianceErrors:
+class InvarianceErrors(NamedTuple):
     """Relative change of the pooled output when the image is rescaled, [images, classes].
 
     Attributes:
@@ -56,7 +54,7 @@ def covariance_error(
 ) -> CovarianceErrors:
     """Measure scale covariance: F'_k(S sigma_0) = F_k(sigma_0) for f'(S x) = f(x).
 
-    The image and its frame are rescaled about the centre, and the layers of the channel
+    The image and its frame are rescaled about the center, and the layers of the channel
     S sigma_0 on the rescaled image are compared with those of sigma_0 on the original.
 
     Example:
@@ -73,45 +71,39 @@ def covariance_error(
             channel's scale, so that rescaling them brings no error of its own. They are no
             pixels, and enter after the preprocessor.
     """
-    channels = scale_channels_of(model)
-    pairs = _matching_pairs(channels.scales, factor)
-    scales = tuple(channels.scales[i] for i, _ in pairs)
+    channels = scale_channels_of(model).scales
+    pairs = _matching_pairs(channels, factor)
+    scales = tuple(channels[i] for i, _ in pairs)
     originals, rescaled = _image_pairs(model, factor, images, scales)
     # Synthetic images are made for each pair; given ones serve them all.
-    count = len(originals) // len(pairs) if images is None else None
-
+    groups = len(pairs) if images is None else 1
     originals = np.concatenate([originals, np.zeros_like(originals[:1])])
+    preprocessor = None if images is None else getattr(model, "preprocessor", None)
+    found = (_centers(model, batch, preprocessor) for batch in (originals, rescaled))
     errors = []
-    pixels = images is not None
-    layers = zip(*(_centers(model, batch, pixels) for batch in (originals, rescaled)), strict=True)
-    for k, ((*values, empty), after) in enumerate(layers):
-        before = np.stack(values)
-        matching = [
-            (_share(before, p, count)[:, i] - empty[i], _share(after, p, count)[:, j] - empty[i])
-            for p, (i, j) in enumerate(pairs)
-        ]
-        if any(not np.any(response) for response, _ in matching):
+    for k, ((*values, empty), values_after) in enumerate(zip(*found, strict=True)):
+        before, after = (np.array_split(v, groups) for v in (np.stack(values), values_after))
+        responses = [before[p % groups][:, i] - empty[i] for p, (i, _) in enumerate(pairs)]
+        matching = [after[p % groups][:, j] - empty[i] for p, (i, j) in enumerate(pairs)]
+        if not all(map(np.any, responses)):
             raise ValueError(
                 f"Layer {k + 1} of `model` responds to nothing, so that no error relative to its "
                 f"response can be given. Received: model={model.name!r}"
             )
-        errors.append([np.linalg.norm(b - a) / np.linalg.norm(a) for a, b in matching])
+        norm = np.linalg.norm
+        errors.append([norm(b - a) / norm(a) for a, b in zip(responses, matching, strict=True)])
     return CovarianceErrors(factor, scales, np.array(errors))
 
 
-def _centers(model: keras.Model, images: np.ndarray, pixels: bool) -> list[np.ndarray]:
-    """What each layer of the network holds at the centre, [n, scales, features].
-
-    Pixels go through the model's preprocessor first.
-    """
-    channels = scale_channels_of(model)
-    preprocessor = getattr(model, "preprocessor", None) if pixels else None
-    found: list[list[np.ndarray]] = []
+def _centers(
+    model: keras.Model, images: np.ndarray, preprocessor: keras.layers.Layer | None
+) -> list[np.ndarray]:
+    """What each layer of the network holds at the center, [n, scales, features]."""
+    found = []
     for start in range(0, len(images), _BATCH):
-        inputs = images[start : start + _BATCH]
-        if preprocessor is not None:
-            inputs = preprocessor(inputs)
-        values = channels.layer_centers(keras.ops.convert_to_tensor(inputs))
+        inputs = keras.ops.convert_to_tensor(images[start : start + _BATCH])
+        inputs = inputs if preprocessor is None else preprocessor(inputs)
+        values = scale_channels_of(model).layer_centers(inputs)
         found.append([keras.ops.convert_to_numpy(value) for value in values])
     return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
@@ -147,7 +139,7 @@ def invariance_error(
 def blob_images(
     shape: tuple[int, int, int], scale: float, count: int = 4, seed: int = 0
 ) -> np.ndarray:
-    """Smooth analytic images: ten Gaussian blobs about the centre, of 1.5 to 3 times `scale`.
+    """Smooth analytic images: ten Gaussian blobs about the center, of 1.5 to 3 times `scale`.
 
     The same seed at another scale and shape gives the same pattern, rescaled exactly.
     """
@@ -208,8 +200,3 @@ def _matching_pairs(scales: Sequence[float], factor: float) -> list[tuple[int, i
 
 def _outputs(model: keras.Model, images: np.ndarray) -> np.ndarray:
     return keras.ops.convert_to_numpy(model(images, training=False))
-
-
-def _share(stack: np.ndarray, pair: int, count: int | None) -> np.ndarray:
-    """The images that were made for a pair, or all of them."""
-    return stack if count is None else stack[pair * count : (pair + 1) * count]

@@ -19,6 +19,7 @@ _STYLE = {
 }
 COLORS = ("#0b5394", "#cc4125", "#6aa84f", "#8e7cc3", "#bf9000", "#45818e")
 MARKERS = ("o", "s", "^", "D", "v", "P")
+_COLUMNS = 12  # of receptive fields
 
 
 def draw_generalization(
@@ -143,28 +144,18 @@ def draw_receptive_fields(layers: Mapping[str, np.ndarray], path: str | os.PathL
         layers: For each layer's name, templates [units, size, size].
         path: File to write.
     """
-    columns = 12
-    rows = [-(-len(fields) // columns) for fields in layers.values()]
-    titles = 0.28 * len(rows)
-    plt = import_pyplot()
-    with plt.rc_context({**_STYLE, "figure.constrained_layout.use": False}):
-        height = 0.6 * sum(rows) + titles
-        figure = plt.figure(figsize=(7.2, height))
-        top = 0.0
-        for (name, fields), count in zip(layers.items(), rows, strict=True):
-            figure.text(0.005, 1 - (top + 0.19) / height, name, fontsize=9)
-            top += 0.28
-            for k, field in enumerate(_trimmed(fields)):
-                row, column = divmod(k, columns)
-                bottom = 1 - (top + 0.6 * (row + 1) - 0.02) / height
-                place = [0.005 + column / columns * 0.99, bottom, 0.0785, 0.565 / height]
-                axis = figure.add_axes(place)
+    rows = [-(-len(fields) // _COLUMNS) for fields in layers.values()]
+    heights = [0.6 * count + 0.28 for count in rows]
+    with figure_file(path, 0, 0, (7.2, sum(heights))) as (figure, _):
+        parts = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)
+        for part, (name, fields), count in zip(parts[:, 0], layers.items(), rows, strict=True):
+            part.suptitle(name, x=0.005, ha="left", fontsize=9)
+            axes = part.subplots(count, _COLUMNS, squeeze=False).ravel()
+            for axis in axes:
+                axis.set_axis_off()
+            for axis, field in zip(axes, _trimmed(fields), strict=False):
                 limit = np.abs(field).max() or 1.0
                 axis.imshow(field, cmap="RdBu_r", vmin=-limit, vmax=limit)
-                axis.set_axis_off()
-            top += 0.6 * count
-        figure.savefig(path)
-        plt.close(figure)
 
 
 def _trimmed(fields: np.ndarray) -> np.ndarray:
@@ -197,7 +188,8 @@ def figure_file(
     """A styled figure and its axes [rows, columns], saved in the end."""
     plt = import_pyplot()
     with plt.rc_context(_STYLE):
-        figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False)
+        figure = plt.figure(figsize=size)
+        axes = figure.subplots(rows, columns, squeeze=False) if rows else np.empty((0, 0))
         try:
             yield figure, axes
             figure.savefig(path)

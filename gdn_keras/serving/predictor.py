@@ -238,8 +238,8 @@ def _detector(detector: Detector) -> Predictor:
 
     def detect(images: np.ndarray) -> Arrays:
         if images[0, ..., 0].size > MAX_BATCH_PIXELS:
-            parts = [_predict_tiled(detector, image) for image in images]
-            found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+            [image] = images
+            found = _predict_tiled(detector, image)
         else:
             found = detector.predict(images, batch_size=len(images), verbose=0)
         return {**found, "names": names[found["labels"]]}
