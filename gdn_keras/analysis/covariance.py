@@ -54,8 +54,8 @@ def covariance_error(
 ) -> CovarianceErrors:
     """Measure scale covariance: F'_k(S sigma_0) = F_k(sigma_0) for f'(S x) = f(x).
 
-    The image and its frame are rescaled about the center, and the layers of the channel
-    S sigma_0 on the rescaled image are compared with those of sigma_0 on the original.
+    The image and its frame are rescaled about the center; layers of the channel S sigma_0 on the
+    rescaled image are compared with those of sigma_0 on the original.
 
     Example:
 
@@ -66,10 +66,9 @@ def covariance_error(
     Args:
         model: A model with one `ScaleChannels` layer, whatever it reads.
         factor: S. It must be a ratio of two of the network's scales.
-        images: [n, height, width, channels] of the model's shape; they are rescaled by cubic
-            splines. By default, analytic images of Gaussian blobs, in proportion to each
-            channel's scale, so that rescaling them brings no error of its own. They are no
-            pixels, and enter after the preprocessor.
+        images: [n, height, width, channels] of the model's shape, rescaled by cubic splines. By
+            default, `blob_images` in proportion to each channel's scale, which rescale without an
+            error of their own. They are no pixels, and enter after the preprocessor.
     """
     channels = scale_channels_of(model).scales
     pairs = _matching_pairs(channels, factor)
@@ -100,18 +99,18 @@ def _centers(
 ) -> list[np.ndarray]:
     """What each layer of the network holds at the center, [n, scales, features]."""
     found = []
-    for start in range(0, len(images), _BATCH):
-        inputs = keras.ops.convert_to_tensor(images[start : start + _BATCH])
+    for batch in np.array_split(images, -(-len(images) // _BATCH)):
+        inputs = keras.ops.convert_to_tensor(batch)
         inputs = inputs if preprocessor is None else preprocessor(inputs)
         values = scale_channels_of(model).layer_centers(inputs)
-        found.append([keras.ops.convert_to_numpy(value) for value in values])
+        found.append(map(keras.ops.convert_to_numpy, values))
     return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
 
 def invariance_error(
     model: keras.Model, factor: float = 2**0.5, images: np.ndarray | None = None
 ) -> InvarianceErrors:
-    """Measure scale invariance: how much the pooled output changes when the image is rescaled.
+    """Measure how much the pooled output changes when the image is rescaled.
 
     Arguments as for `covariance_error`.
     """
@@ -128,11 +127,10 @@ def invariance_error(
     other = retarget(model, rescaled.shape[1:])
     before, after = _outputs(model, originals), _outputs(other, rescaled)
     errors = np.abs(after - before) / np.sqrt(np.mean(before**2))
-    fine, coarse = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
+    fine, coarse = np.transpose(pairs)
     inside = np.ones(errors.shape, dtype=bool)
     for network, batch, matched in ((model, originals, fine), (other, rescaled, coarse)):
-        winners = _outputs(channel_model(network), batch).argmax(axis=1)
-        inside &= np.isin(winners, matched)
+        inside &= np.isin(_outputs(channel_model(network), batch).argmax(axis=1), matched)
     return InvarianceErrors(factor, errors, inside)
 
 
@@ -160,19 +158,19 @@ def _image_pairs(
     model: keras.Model, factor: float, images: np.ndarray | None, scales: Sequence[float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Images, and the same images with their frames rescaled by `factor`."""
-    height, width, channels = model.input_shape[1:]
+    height, width, channels = shape = tuple(model.input_shape[1:])
     if height is None or width is None:
         raise ValueError(
             "`model` must have a known height and width: `retarget(model, (height, width, "
-            f"channels))` gives it one. Received: input_shape={model.input_shape[1:]}"
+            f"channels))` gives it one. Received: input_shape={shape}"
         )
     frame = (round(height * factor), round(width * factor))
     if images is None:
-        originals = [blob_images((height, width, channels), scale) for scale in scales]
+        originals = [blob_images(shape, scale) for scale in scales]
         rescaled = [blob_images((*frame, channels), scale * factor) for scale in scales]
         return np.concatenate(originals), np.concatenate(rescaled)
     images = np.asarray(images, dtype="float32")
-    if images.shape[1:] != (height, width, channels):
+    if images.shape[1:] != shape:
         raise ValueError(
             f"`images` must have shape [n, {height}, {width}, {channels}]. "
             f"Received: images of shape {images.shape}"

@@ -17,10 +17,9 @@ class SizeResult(NamedTuple):
     Attributes:
         size: The test size, or `None` for validation images.
         images: Number of test images.
-        accuracy: Share of them that was recognised.
+        accuracy: Share of them that was recognized.
         confusion: Counts [true class, predicted class].
-        selected: Number of images won by each scale channel, or `None` where a network has no
-            scale channels or reads them at more than one position.
+        selected: Images won by each scale channel; `None` without channels or with many positions.
     """
 
     size: float | None
@@ -45,9 +44,8 @@ def evaluate_by_size(
     >>> results = evaluate_by_size(cnn, data)  # doctest: +SKIP
 
     Args:
-        model: Any Keras classifier from images to scores [batch, ..., classes], the highest of
-            which wins; of maps and points, the highest at any position. Selected scales come with
-            a model that holds one `ScaleChannels` layer.
+        model: Any Keras classifier from images to scores [batch, ..., classes]; the highest wins,
+            at any position. Selected scales come with a model of one `ScaleChannels` layer.
         data: A data set, or a function from a size to images [n, h, w, channels] and labels, or to
             a `tf.data.Dataset` of batches of both. Labels are integers [n] or one-hot [n, classes].
         sizes: The test sizes; those of the data set by default.
@@ -121,6 +119,6 @@ def _result(
     predicted = scores.argmax(axis=1)
     confusion = np.zeros((scores.shape[1],) * 2, int)
     np.add.at(confusion, (labels, predicted), 1)
-    accuracy = float(np.mean(predicted == labels))
     size = None if size is None else float(size)
+    accuracy = float(np.mean(predicted == labels))
     return SizeResult(size, len(labels), accuracy, confusion, selected)

@@ -13,31 +13,20 @@ Shape = Sequence[int | None]
 
 
 def detector_endpoints(detector: Any) -> Endpoints:
-    """`detect`: uint8 images of any size to decoded boxes and the names of their classes.
-
-    Also `class_names`.
-    """
-    names = [*detector.class_names, ""]
+    """`detect`, from uint8 images of any size to boxes and names, and `class_names`."""
+    names = ["", *detector.class_names]  # padding has the label -1
     spec = _images("uint8", [None, None, None, detector.network.input_shape[-1]])
     frozen = _frozen(detector, detector.detect, spec)
 
     def detect(images: Any) -> dict[str, Any]:
         found = frozen(images)
-        # Padding has the label -1, and the last name.
-        rows = tf.where(found["labels"] < 0, len(names) - 1, found["labels"])
-        return {**found, "names": tf.gather(tf.constant(names), rows)}
+        return {**found, "names": tf.gather(tf.constant(names), found["labels"] + 1)}
 
     return {"detect": _traced(detect, spec), **_constant("class_names", detector.class_names)}
 
 
 def classifier_endpoints(model: keras.Model, unit: float, probabilities: str) -> Endpoints:
-    """`serve`, `scales`, and what a preprocessor and names allow; see `export_saved_model`.
-
-    Args:
-        model: Classifier, or plain network with scale channels.
-        unit: sigma_0 over size.
-        probabilities: "sigmoid" or "softmax".
-    """
+    """`serve`, `scales`, and what a preprocessor and names allow; `unit` is sigma_0 over size."""
     shape = [None, *model.input_shape[1:]]
     scales = tf.constant(scale_channels_of(model).scales, "float32")
     names = getattr(model, "class_names", None)
