@@ -21,6 +21,7 @@ _OUTLIERS = 0.01
 # Pillow knows these by name only, or runs another program to read them.
 _UNREADABLE = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
 _WHITE, _BLACK = 255, 0
+_STRIP = 1024  # rows
 _SUBFILE_TYPE, _IS_THUMBNAIL = 254, 1  # a tag of TIFF and a bit of it
 
 
@@ -106,13 +107,15 @@ def _as_pixels(
             picture, stretched = _stretched(picture)
         if picture.has_transparency_data:
             picture = _on_ground(picture)
-        mode = "L" if channels == 1 else "RGB"
-        if picture.mode != mode:  # or it would be copied
-            picture = picture.convert(mode)
+        mode, (width, height) = "L" if channels == 1 else "RGB", picture.size
         if resize is not None:
-            picture = picture.resize(resized(picture.size, resize))
-        pixels = np.asarray(picture)
-    return pixels.reshape(*pixels.shape[:2], -1), stretched
+            (width, height), picture = resized(picture.size, resize), picture.convert(mode)
+            picture = picture.resize((width, height))
+        pixels = np.empty((height, width, channels), "uint8")
+        for top in range(0, height, _STRIP):  # Pillow's copies of a large picture are several
+            strip = picture.crop((0, top, width, min(height, top + _STRIP))).convert(mode)
+            pixels[top : top + _STRIP] = np.asarray(strip).reshape(-1, width, channels)
+    return pixels, stretched
 
 
 def _is_deep(picture: Any) -> bool:

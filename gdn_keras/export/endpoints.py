@@ -13,7 +13,7 @@ Shape = Sequence[int | None]
 
 
 def detector_endpoints(detector: Any) -> Endpoints:
-    """`detect`, from uint8 images of any size to boxes and names, and `class_names`."""
+    """`detect`, from uint8 images of any size to boxes and names, and what is known of both."""
     names = ["", *detector.class_names]  # padding has the label -1
     spec = _images("uint8", [None, None, None, detector.network.input_shape[-1]])
     frozen = _frozen(detector, detector.detect, spec)
@@ -22,7 +22,8 @@ def detector_endpoints(detector: Any) -> Endpoints:
         found = frozen(images)
         return {**found, "names": tf.gather(tf.constant(names), found["labels"] + 1)}
 
-    return {"detect": _traced(detect, spec), **_constant("class_names", detector.class_names)}
+    facts = {name: getattr(detector, name) for name in ("class_names", "size_range")}
+    return {"detect": _traced(detect, spec), **_constants(facts)}
 
 
 def classifier_endpoints(model: keras.Model, unit: float, probabilities: str) -> Endpoints:
@@ -61,14 +62,18 @@ def classifier_endpoints(model: keras.Model, unit: float, probabilities: str) ->
     }
     if getattr(model, "takes_pixels", False):
         endpoints["serve_uint8"] = _traced(serve_uint8, _images("uint8", shape), _images("uint8"))
-    return endpoints if names is None else {**endpoints, **_constant("class_names", names)}
+    return endpoints if names is None else {**endpoints, **_constants({"class_names": names})}
 
 
-def _constant(name: str, value: Any) -> Endpoints:
-    """An endpoint without input."""
-    function = tf.function(lambda: {name: tf.constant(value)})
-    function.get_concrete_function()
-    return {name: function}
+def _constants(values: dict[str, Any]) -> Endpoints:
+    """Endpoints without input."""
+    functions = {
+        name: tf.function(lambda name=name, value=value: {name: tf.constant(value)})
+        for name, value in values.items()
+    }
+    for function in functions.values():
+        function.get_concrete_function()
+    return functions
 
 
 def _frozen(model: keras.Model, call: Callable[[Any], Any], spec: Any) -> Any:

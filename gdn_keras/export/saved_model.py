@@ -39,7 +39,7 @@ def export_saved_model(
     - `class_names`, where classes have names: without input, to `class_names` [classes].
 
     A detector has `detect`: uint8 images of any size to what its `predict` gives, and the `names`
-    of what was found; and `class_names`.
+    of what was found; `class_names`; and `size_range`, the sizes that it finds, in pixels.
 
     Example:
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
 from gdn_keras.checks import (
     check_choice,
@@ -41,6 +42,7 @@ def gaussian_derivative_network(
     num_classes: int = 10,
     scales: Sequence[float] = PAPER_SCALES,
     scale_ratio: float = 1.25,
+    sigmas: Sequence[float] | None = None,
     pooling: str | None = None,
     sampling: str = "matched",
     order: int = 2,
@@ -53,6 +55,7 @@ def gaussian_derivative_network(
     cone: float = DEFAULT_CONE,
     readout: str = "center",
     boxes: bool = False,
+    head_width: int | None = None,
     surround: float = 0.0,
     dtype: Any = None,
     name: str = "gaussian_derivative_network",
@@ -60,8 +63,8 @@ def gaussian_derivative_network(
     """A multi-scale-channel Gaussian derivative network (sections 4 to 6 of the paper).
 
     Each scale channel is a cascade of `GaussianDerivative` layers at
-    sigma_k = scale_ratio^(k-1) sigma_0, with batch normalisation and ReLU between them and one
-    output for each class. All channels share all weights.
+    sigma_k = scale_ratio^(k-1) sigma_0, or at other `sigmas`, with batch normalisation and ReLU
+    between them and one output for each class. All channels share all weights.
 
     Example:
 
@@ -74,7 +77,11 @@ def gaussian_derivative_network(
         widths: Feature channels of the layers before the last.
         num_classes: Number of classes: feature channels of the last layer.
         scales: sigma_0 of the scale channels in pixels, in increasing order.
-        scale_ratio: r, the ratio between the sigmas of successive layers, >= 1.
+        scale_ratio: r, the ratio between the sigmas of successive layers, >= 1, where `sigmas` does
+            not give them.
+        sigmas: sigma_k of the layers in units of sigma_0, not decreasing: one for each of `widths`
+            and one for the last layer. The step of the last grid decides how close two objects may
+            be: (1, 2, 2, 4, 4, 4) rises quickly and then stays.
         pooling: Over scale channels: "max" (the default; an object has one size), "average" (where
             all scales have a say, as in textures) or "logsumexp" (in between). Points have none.
         sampling: "matched" (each channel on grids matched to its scale) or "dense" (the paper to
@@ -99,6 +106,8 @@ def gaussian_derivative_network(
             `ScaleChannels.points`. "map": scores at each pixel.
         boxes: Whether points have four numbers more after the scores, for the boxes of objects;
             see `Detector`.
+        head_width: Feature channels of a hidden layer before the scores (and boxes), which acts on
+            each point alone. None by default.
         surround: Share of their height and width by which images are continued on each side, with
             their edge pixels. It helps objects that reach the edge of the image or go beyond it,
             if training showed images that go on like this (`datasets.random_frame`). For
@@ -113,8 +122,7 @@ def gaussian_derivative_network(
     """
     widths = check_widths(widths)
     num_classes = check_integer("num_classes", num_classes)
-    if check_positive("scale_ratio", scale_ratio) < 1:
-        raise ValueError(f"`scale_ratio` must be >= 1. Received: scale_ratio={scale_ratio!r}")
+    sigmas = _check_sigmas(sigmas, scale_ratio, len(widths) + 1)
     check_choice("readout", readout, OUTPUTS)
     input_shape = check_input_shape(input_shape)
     if readout == "points" and (pooling is not None or scale_dropout):
@@ -134,18 +142,18 @@ def gaussian_derivative_network(
         # A bias before batch normalisation would be redundant.
         "use_bias": False,
     }
-    sigmas = [scale_ratio**k for k in range(len(widths) + 1)]
     layers = [
         [
             GaussianDerivative(width, sigma, dtype=policy, **jet),
             ScaleBatchNormalization(dtype=policy),
         ]
-        for width, sigma in zip(widths, sigmas, strict=False)
+        for width, sigma in zip(widths, sigmas[:-1], strict=True)
     ]
+    hidden = [] if head_width is None else _hidden_layer(head_width, policy)
     head = _head(num_classes, readout, sigmas[-1], jet, logits)
     assemble = _residual_network if residual else _cascade
     box_layer = _box_layer(sigmas[-1], jet, logits) if boxes else None
-    network = assemble(layers, head, box_layer, input_shape[-1], policy)
+    network = assemble(layers, hidden, head, box_layer, input_shape[-1], policy)
 
     images = keras.Input(input_shape, name="images")
     stack = ScaleChannels(
@@ -165,6 +173,32 @@ def gaussian_derivative_network(
     pooling = "max" if pooling is None else pooling
     pool = ScalePooling(pooling, scale_dropout, dtype=logits, name="scale_pooling")
     return ImageModel(images, pool(stack), name=name)
+
+
+def _check_sigmas(
+    value: Sequence[float] | None, scale_ratio: float, count: int
+) -> tuple[float, ...]:
+    """Of the layers in units of sigma_0: those that are given, or a geometric progression."""
+    if check_positive("scale_ratio", scale_ratio) < 1:
+        raise ValueError(f"`scale_ratio` must be >= 1. Received: scale_ratio={scale_ratio!r}")
+    if value is None:
+        return tuple(scale_ratio**k for k in range(count))
+    sigmas = tuple(check_positive("sigmas", sigma) for sigma in np.atleast_1d(value).tolist())
+    if len(sigmas) != count or list(sigmas) != sorted(sigmas):
+        raise ValueError(
+            f"`sigmas` must be {count} numbers that do not decrease, one for each of `widths` and "
+            f"one for the last layer. Received: sigmas={value!r}"
+        )
+    return sigmas
+
+
+def _hidden_layer(width: int, dtype: Any) -> list[keras.Layer]:
+    """A layer on each point alone."""
+    return [
+        keras.layers.Dense(check_integer("head_width", width), use_bias=False, dtype=dtype),
+        ScaleBatchNormalization(dtype=dtype),
+        keras.layers.ReLU(dtype=dtype),
+    ]
 
 
 def _head(
@@ -194,12 +228,14 @@ def _box_layer(sigma: float, jet: dict[str, Any], dtype: Any) -> keras.Layer:
 
 def _cascade(
     layers: list[list[keras.Layer]],
+    hidden: list[keras.Layer],
     head: list[keras.Layer],
     boxes: keras.Layer | None,
     channels: int | None,
     dtype: Any,
 ) -> keras.Model:
     cascade = [part for layer in layers for part in (*layer, keras.layers.ReLU(dtype=dtype))]
+    cascade += hidden
     if boxes is None:
         return keras.Sequential([*cascade, *head], name="shared_network")
     inputs = keras.Input((None, None, channels), name="images")
@@ -209,6 +245,7 @@ def _cascade(
 
 def _residual_network(
     layers: list[list[keras.Layer]],
+    hidden: list[keras.Layer],
     head: list[keras.Layer],
     boxes: keras.Layer | None,
     channels: int | None,
@@ -227,7 +264,7 @@ def _residual_network(
                 x = keras.layers.Dense(y.shape[-1], use_bias=False, dtype=dtype)(x)
             y = keras.layers.Add(dtype=dtype)([x, y])
         x = keras.layers.ReLU(dtype=dtype)(y)
-    return keras.Model(inputs, _read(x, head, boxes), name="shared_network")
+    return keras.Model(inputs, _read(_through(hidden, x), head, boxes), name="shared_network")
 
 
 def _read(x: Any, head: list[keras.Layer], boxes: keras.Layer | None) -> Any:

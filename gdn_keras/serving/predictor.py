@@ -13,7 +13,7 @@ import numpy as np
 from gdn_keras.checks import check_integer
 from gdn_keras.datasets.frames import place_in_frame, place_object
 from gdn_keras.datasets.image_files import MAX_PIXELS_OF_PAGE, import_pillow, read_pages
-from gdn_keras.detection.detector import Detector
+from gdn_keras.detection import Detector, predict_tiled
 from gdn_keras.keras_files import DAMAGE, check_modest
 from gdn_keras.models import Classifier
 from gdn_keras.serving.untrusted import CLASS_NAMES, DETECT, SIZE_RANGE, load_endpoint
@@ -131,7 +131,8 @@ class Predictor:
         if pictures[0].error is not None:
             return [picture.record({"error": picture.error}) for picture in pictures]
         try:
-            found = self.predict(np.stack([picture.pixels for picture in pictures]))
+            pixels = [picture.pixels for picture in pictures]
+            found = self.predict(pixels[0][None] if len(pixels) == 1 else np.stack(pixels))
             shrinks = [picture.shrink for picture in pictures]
             answers = (_best_classes if self.frame else _detections)(found, shrinks)
         except Exception as error:
@@ -220,7 +221,7 @@ def _load_keras_file(path: Path) -> Predictor:
     check_modest(path)
     model = keras.saving.load_model(path, compile=False, safe_mode=True)
     if isinstance(model, Detector):
-        return _detector(model.changed(bounding_box_format="xyxy"))
+        return _detector(model.with_thresholds(bounding_box_format="xyxy"))
     if not isinstance(model, Classifier) or len(model.output_shape) != 2 or not model.takes_pixels:
         raise ValueError("it is no detector, and no `Classifier` with a preprocessor of pixels")
 
@@ -239,21 +240,13 @@ def _detector(detector: Detector) -> Predictor:
     def detect(images: np.ndarray) -> Arrays:
         if images[0, ..., 0].size > MAX_BATCH_PIXELS:
             [image] = images
-            found = _predict_tiled(detector, image)
+            found = predict_tiled(detector, image)
         else:
             found = detector.predict(images, batch_size=len(images), verbose=0)
         return {**found, "names": names[found["labels"]]}
 
     channels, known = detector.network.input_shape[-1], tuple(map(one_line, detector.class_names))
-    return Predictor(channels, None, detect, known, _size_range(detector))
-
-
-def _size_range(detector: Detector) -> tuple[float, float]:
-    channels = detector.network.input_shape[-1]
-    grids, _ = detector.point_grids(np.zeros((1, 64, 64, channels)))
-    half = 2**0.25  # each channel answers for half of the way to the next
-    scales = [float(grid.scale) for grid in grids]
-    return detector.extent * min(scales) / half, detector.extent * max(scales) * half
+    return Predictor(channels, None, detect, known, detector.size_range)
 
 
 def _load_saved_model(path: Path) -> Predictor:
@@ -280,12 +273,6 @@ def _load_saved_model(path: Path) -> Predictor:
 
 def _text(names: np.ndarray) -> np.ndarray:
     return np.char.decode(names.astype("S"), "utf-8", "replace")
-
-
-def _predict_tiled(detector: Detector, image: np.ndarray) -> Arrays:
-    from gdn_keras.detection.tiles import predict_tiled
-
-    return predict_tiled(detector, image)
 
 
 def _classifier(shape: Sequence[int | None], predict: Callable[[np.ndarray], Arrays]) -> Predictor:

@@ -4,6 +4,7 @@ import pytest
 
 import gdn_keras
 from gdn_keras import layers, models
+from gdn_keras.analysis import covariance_error
 from gdn_keras.presets import PRESETS
 from tests.layers.networks import images
 
@@ -123,6 +124,49 @@ def test_outputs(tmp_path, readout, shape, residual):
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.parametrize("sigmas", [(1, 2, 2, 4, 4, 4), (1, 1.41, 2, 4, 4, 4)])
+def test_covariance_with_any_sigmas(sigmas):
+    keras.utils.set_random_seed(0)
+    widths, scales = (4, 4, 6, 6, 8), (1.0, 2**0.5, 2.0)
+    options = {"widths": widths, "num_classes": 3, "scales": scales, "input_shape": (96, 96, 1)}
+    for residual in (False, True):
+        model = models.gaussian_derivative_network(**options, sigmas=sigmas, residual=residual)
+        jets = [
+            x
+            for x in models.scale_channels_of(model).shared_layers
+            if isinstance(x, layers.GaussianDerivative)
+        ]
+        assert tuple(jet.sigma for jet in jets) == sigmas
+        # 6e-4, as with the usual progression.
+        assert covariance_error(model, 2**0.5).layers.max() < 1e-3
+
+
+@pytest.mark.parametrize("readout", ["center", "average", "points"])
+@pytest.mark.parametrize("residual", [False, True])
+def test_sigmas_and_a_hidden_layer_in_all_read_outs(tmp_path, readout, residual):
+    options = {**SMALL, "widths": (4, 6, 6), "sigmas": (1, 2, 2, 2), "head_width": 5}
+    options |= {"readout": readout, "residual": residual, "boxes": readout == "points"}
+    model = models.gaussian_derivative_network(**options)
+    x = images((24, 24, 1))
+    expected = model.predict(x, verbose=0)
+    # The head is between two grids of equal steps, on which the hidden layer acts.
+    (hidden,) = (
+        layer
+        for layer in models.scale_channels_of(model).shared_layers
+        if isinstance(layer, keras.layers.Dense) and layer.units == 5
+    )
+    assert hidden.kernel.shape == (6, 5)
+    model.save(tmp_path / "model.keras")
+    for same in (keras.saving.load_model(tmp_path / "model.keras"), models.retarget(model)):
+        np.testing.assert_allclose(same.predict(x, verbose=0), expected, atol=1e-6)
+    model.compile("adam", "mean_squared_error")
+    losses = model.fit(x, np.ones_like(expected), epochs=3, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+    dense = models.gaussian_derivative_network(**options, sampling="dense")
+    dense.set_weights(model.get_weights())
+    assert np.isfinite(dense.predict(x, verbose=0)).all()
+
+
 def test_options_change_the_network_as_they_say():
     model = models.gaussian_derivative_network(**SMALL, zero_order=True, order=3, scale_dropout=0.3)
     first = models.scale_channels_of(model).network.layers[0]
@@ -205,6 +249,12 @@ def test_unknown_size_with_dense_sampling():
         ("scales", (2.0, 1.0)),
         ("scale_ratio", 0.5),
         ("scale_ratio", float("nan")),
+        ("sigmas", (1, 2)),
+        ("sigmas", (1, 2, 1.5)),
+        ("sigmas", (0, 1, 2)),
+        ("sigmas", 1.25),
+        ("sigmas", "fine"),
+        ("head_width", 0),
         ("pooling", "sum"),
         ("sampling", "octave"),
         ("order", 4),

@@ -218,11 +218,11 @@ def test_saved_models_refuse_large_pictures_in_a_sentence(tmp_path, monkeypatch)
 
 
 def test_large_pictures_are_cut_into_tiles(tmp_path, monkeypatch):
-    pytest.importorskip("gdn_keras.detection.tiles")
     file = tmp_path / "model.keras"
     network = gaussian_derivative_network((None, None, 1), (4,), 2, (1, 1.41, 2), readout="points")
     preprocessor = keras.layers.Rescaling(1 / 255)
-    Detector(network, 2, preprocessor=preprocessor, confidence_threshold=0.05).save(file)
+    options = {"confidence_threshold": 0.05, "max_detections": 600}
+    Detector(network, 2, preprocessor=preprocessor, **options).save(file)
     predictor = load_predictor(file)
     pixels = np.random.default_rng(3).integers(0, 256, (150, 200, 1), "uint8")
     [whole] = predictor.records([Picture("a", pixels)])
