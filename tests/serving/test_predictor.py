@@ -221,12 +221,12 @@ def test_large_pictures_are_cut_into_tiles(tmp_path, monkeypatch):
     file = tmp_path / "model.keras"
     network = gaussian_derivative_network((None, None, 1), (4,), 2, (1, 1.41, 2), readout="points")
     preprocessor = keras.layers.Rescaling(1 / 255)
-    options = {"confidence_threshold": 0.05, "max_detections": 600}
+    options = {"confidence_threshold": 0.05, "max_detections": 1000}
     Detector(network, 2, preprocessor=preprocessor, **options).save(file)
     predictor = load_predictor(file)
-    pixels = np.random.default_rng(3).integers(0, 256, (150, 200, 1), "uint8")
+    pixels = np.random.default_rng(3).integers(0, 256, (60, 80, 1), "uint8")
     [whole] = predictor.records([Picture("a", pixels)])
-    monkeypatch.setattr("gdn_keras.serving.predictor.MAX_BATCH_PIXELS", 10_000)
+    monkeypatch.setattr("gdn_keras.serving.predictor.MAX_BATCH_PIXELS", 1000)
     [tiled] = predictor.records([Picture("a", pixels)])
     assert len(whole["detections"]) == len(tiled["detections"]) > 0
     for one, two in zip(whole["detections"], tiled["detections"], strict=True):
