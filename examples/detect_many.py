@@ -30,11 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("pattern", help="image files")
     parser.add_argument("--model", required=True, help=".keras file or folder of a SavedModel")
     parser.add_argument("--output", required=True, metavar="FOLDER")
+    parser.add_argument("--enlarge", type=int, default=1, metavar="N", help="see detect.py")
+    parser.add_argument("--invert", action="store_true", help="dark becomes light")
     options, beam_options = parser.parse_known_args(arguments)
     try:
         from gdn_keras.serving.beam import predict_many
 
-        predict_many(options.pattern, options.model, options.output, beam_options)
+        reading = {"enlarge": options.enlarge, "invert": options.invert}
+        predict_many(options.pattern, options.model, options.output, beam_options, **reading)
     except (OSError, ValueError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -8,13 +8,15 @@
 
 The model is a .keras file or the folder of a SavedModel, from anywhere: nothing in it is run but a
 network. The files are in any format that Pillow reads, of any size, grey or color, one object each
-in the middle. They are seen as in a training on a folder: pictures keep their pixels, are placed in
-the network's frame and continued beyond their edges; one that is larger than the frame is shrunk
-until all of it fits. `size` is the object's in the file, in units of the finest scale channel, or
-of the training size if the network was exported with that; a .keras file does not tell it. It takes
-about ten seconds, most of them for TensorFlow to start, and a few milliseconds for each further
-file. A file that cannot be used gets a line that says why, the others go on, and the exit code is
-1. With `--json`, one line a file instead, with the likeliest classes:
+in the middle; each page of a TIFF is a picture. They are seen as in a training on a folder:
+pictures keep their pixels, are placed in the network's frame and continued beyond their edges; one
+that is larger than the frame is shrunk until all of it fits. Those of more than 8 bits are
+stretched from their own range, which is said on stderr. `size` is the object's in the file, in
+units of the finest scale channel, or of the training size if the network was exported with that; a
+.keras file does not tell it. It takes about ten seconds, most of them for TensorFlow to start, and
+a few milliseconds for each further file. A file that cannot be used gets a line that says why, the
+others go on, and the exit code is 1. With `--json`, one line a picture instead, with the likeliest
+classes:
 
     {"file": "street.png", "classes": [{"label": "stop", "confidence": 0.9998}, ...], "size": 0.84}
 
@@ -47,8 +49,11 @@ def parser() -> argparse.ArgumentParser:
     return flags
 
 
-def table(files: list[str], records: list[dict]) -> Iterator[str]:
-    """The likeliest class of each file."""
+def table(records: list[dict]) -> Iterator[str]:
+    """The likeliest class of each picture."""
+    from gdn_keras.serving.predictor import title
+
+    files = [title(record) for record in records]
     labels = [record["classes"][0]["label"] for record in records if "classes" in record]
     width, wide = max(4, *map(len, files)), max([5, *map(len, labels)])
     yield f"{'file':{width}}  {'class':>{wide}}  confidence    size"
@@ -65,7 +70,7 @@ def table(files: list[str], records: list[dict]) -> Iterator[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parses, predicts and prints: 0, or 1 where a file could not be used, 2 for a mistake."""
     options = parser().parse_args(arguments)
-    from gdn_keras.serving.predictor import CLASSES, load_predictor, one_line
+    from gdn_keras.serving.predictor import CLASSES, load_predictor, remark
 
     try:
         classifier = load_predictor(options.model)
@@ -74,10 +79,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    records = list(classifier.answers(options.images, options.object))
-    names = [one_line(path) for path in options.images]
-    lines = map(json.dumps, records) if options.json else table(names, records)
-    print(*lines, sep="\n")
+    records = list(classifier.answers(options.images, one_object=options.object))
+    print(*(json.dumps(r) for r in records) if options.json else table(records), sep="\n")
+    for record in records:
+        if "stretched" in record:
+            print(remark(record), file=sys.stderr)
     return 1 if any("error" in record for record in records) else 0
 
 

@@ -1,7 +1,7 @@
 """The paper's two theorems as numbers: scale covariance and scale invariance, measured."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -13,9 +13,8 @@ from gdn_keras.models import channel_model, network_of, retarget, scale_channels
 _BATCH = 16
 
 
-@dataclass(frozen=True)
-class CovarianceErrors:
-    """Relative errors between matching scale channels at the centre of the image.
+class CovarianceErrors(NamedTuple):
+    """Relative errors between matching scale channels at the center of the image.
 
     Attributes:
         factor: S, by which the image was rescaled.
@@ -35,8 +34,7 @@ class CovarianceErrors:
         return self.layers[-1]
 
 
-@dataclass(frozen=True)
-class InvarianceErrors:
+class InvarianceErrors(NamedTuple):
     """Relative change of the pooled output when the image is rescaled, [images, classes].
 
     Attributes:
@@ -56,8 +54,8 @@ def covariance_error(
 ) -> CovarianceErrors:
     """Measure scale covariance: F'_k(S sigma_0) = F_k(sigma_0) for f'(S x) = f(x).
 
-    The image and its frame are rescaled about the centre, and the layers of the channel
-    S sigma_0 on the rescaled image are compared with those of sigma_0 on the original.
+    The image and its frame are rescaled about the center; layers of the channel S sigma_0 on the
+    rescaled image are compared with those of sigma_0 on the original.
 
     Example:
 
@@ -68,58 +66,51 @@ def covariance_error(
     Args:
         model: A model with one `ScaleChannels` layer, whatever it reads.
         factor: S. It must be a ratio of two of the network's scales.
-        images: [n, height, width, channels] of the model's shape; they are rescaled by cubic
-            splines. By default, analytic images of Gaussian blobs, in proportion to each
-            channel's scale, so that rescaling them brings no error of its own. They are no
-            pixels, and enter after the preprocessor.
+        images: [n, height, width, channels] of the model's shape, rescaled by cubic splines. By
+            default, `blob_images` in proportion to each channel's scale, which rescale without an
+            error of their own. They are no pixels, and enter after the preprocessor.
     """
-    channels = scale_channels_of(model)
-    pairs = _matching_pairs(channels.scales, factor)
-    scales = tuple(channels.scales[i] for i, _ in pairs)
+    channels = scale_channels_of(model).scales
+    pairs = _matching_pairs(channels, factor)
+    scales = tuple(channels[i] for i, _ in pairs)
     originals, rescaled = _image_pairs(model, factor, images, scales)
     # Synthetic images are made for each pair; given ones serve them all.
-    count = len(originals) // len(pairs) if images is None else None
-
+    groups = len(pairs) if images is None else 1
     originals = np.concatenate([originals, np.zeros_like(originals[:1])])
+    preprocessor = None if images is None else getattr(model, "preprocessor", None)
+    found = (_centers(model, batch, preprocessor) for batch in (originals, rescaled))
     errors = []
-    pixels = images is not None
-    layers = zip(*(_centers(model, batch, pixels) for batch in (originals, rescaled)), strict=True)
-    for k, ((*values, empty), after) in enumerate(layers):
-        before = np.stack(values)
-        matching = [
-            (_share(before, p, count)[:, i] - empty[i], _share(after, p, count)[:, j] - empty[i])
-            for p, (i, j) in enumerate(pairs)
-        ]
-        if any(not np.any(response) for response, _ in matching):
+    for k, ((*values, empty), values_after) in enumerate(zip(*found, strict=True)):
+        before, after = (np.array_split(v, groups) for v in (np.stack(values), values_after))
+        responses = [before[p % groups][:, i] - empty[i] for p, (i, _) in enumerate(pairs)]
+        matching = [after[p % groups][:, j] - empty[i] for p, (i, j) in enumerate(pairs)]
+        if not all(map(np.any, responses)):
             raise ValueError(
                 f"Layer {k + 1} of `model` responds to nothing, so that no error relative to its "
                 f"response can be given. Received: model={model.name!r}"
             )
-        errors.append([np.linalg.norm(b - a) / np.linalg.norm(a) for a, b in matching])
+        norm = np.linalg.norm
+        errors.append([norm(b - a) / norm(a) for a, b in zip(responses, matching, strict=True)])
     return CovarianceErrors(factor, scales, np.array(errors))
 
 
-def _centers(model: keras.Model, images: np.ndarray, pixels: bool) -> list[np.ndarray]:
-    """What each layer of the network holds at the centre, [n, scales, features].
-
-    Pixels go through the model's preprocessor first.
-    """
-    channels = scale_channels_of(model)
-    preprocessor = getattr(model, "preprocessor", None) if pixels else None
-    found: list[list[np.ndarray]] = []
-    for start in range(0, len(images), _BATCH):
-        inputs = images[start : start + _BATCH]
-        if preprocessor is not None:
-            inputs = preprocessor(inputs)
-        values = channels.layer_centers(keras.ops.convert_to_tensor(inputs))
-        found.append([keras.ops.convert_to_numpy(value) for value in values])
+def _centers(
+    model: keras.Model, images: np.ndarray, preprocessor: keras.layers.Layer | None
+) -> list[np.ndarray]:
+    """What each layer of the network holds at the center, [n, scales, features]."""
+    found = []
+    for batch in np.array_split(images, -(-len(images) // _BATCH)):
+        inputs = keras.ops.convert_to_tensor(batch)
+        inputs = inputs if preprocessor is None else preprocessor(inputs)
+        values = scale_channels_of(model).layer_centers(inputs)
+        found.append(map(keras.ops.convert_to_numpy, values))
     return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
 
 def invariance_error(
     model: keras.Model, factor: float = 2**0.5, images: np.ndarray | None = None
 ) -> InvarianceErrors:
-    """Measure scale invariance: how much the pooled output changes when the image is rescaled.
+    """Measure how much the pooled output changes when the image is rescaled.
 
     Arguments as for `covariance_error`.
     """
@@ -136,18 +127,17 @@ def invariance_error(
     other = retarget(model, rescaled.shape[1:])
     before, after = _outputs(model, originals), _outputs(other, rescaled)
     errors = np.abs(after - before) / np.sqrt(np.mean(before**2))
-    fine, coarse = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
+    fine, coarse = np.transpose(pairs)
     inside = np.ones(errors.shape, dtype=bool)
     for network, batch, matched in ((model, originals, fine), (other, rescaled, coarse)):
-        winners = _outputs(channel_model(network), batch).argmax(axis=1)
-        inside &= np.isin(winners, matched)
+        inside &= np.isin(_outputs(channel_model(network), batch).argmax(axis=1), matched)
     return InvarianceErrors(factor, errors, inside)
 
 
 def blob_images(
     shape: tuple[int, int, int], scale: float, count: int = 4, seed: int = 0
 ) -> np.ndarray:
-    """Smooth analytic images: ten Gaussian blobs about the centre, of 1.5 to 3 times `scale`.
+    """Smooth analytic images: ten Gaussian blobs about the center, of 1.5 to 3 times `scale`.
 
     The same seed at another scale and shape gives the same pattern, rescaled exactly.
     """
@@ -168,19 +158,19 @@ def _image_pairs(
     model: keras.Model, factor: float, images: np.ndarray | None, scales: Sequence[float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Images, and the same images with their frames rescaled by `factor`."""
-    height, width, channels = model.input_shape[1:]
+    height, width, channels = shape = tuple(model.input_shape[1:])
     if height is None or width is None:
         raise ValueError(
             "`model` must have a known height and width: `retarget(model, (height, width, "
-            f"channels))` gives it one. Received: input_shape={model.input_shape[1:]}"
+            f"channels))` gives it one. Received: input_shape={shape}"
         )
     frame = (round(height * factor), round(width * factor))
     if images is None:
-        originals = [blob_images((height, width, channels), scale) for scale in scales]
+        originals = [blob_images(shape, scale) for scale in scales]
         rescaled = [blob_images((*frame, channels), scale * factor) for scale in scales]
         return np.concatenate(originals), np.concatenate(rescaled)
     images = np.asarray(images, dtype="float32")
-    if images.shape[1:] != (height, width, channels):
+    if images.shape[1:] != shape:
         raise ValueError(
             f"`images` must have shape [n, {height}, {width}, {channels}]. "
             f"Received: images of shape {images.shape}"
@@ -208,8 +198,3 @@ def _matching_pairs(scales: Sequence[float], factor: float) -> list[tuple[int, i
 
 def _outputs(model: keras.Model, images: np.ndarray) -> np.ndarray:
     return keras.ops.convert_to_numpy(model(images, training=False))
-
-
-def _share(stack: np.ndarray, pair: int, count: int | None) -> np.ndarray:
-    """The images that were made for a pair, or all of them."""
-    return stack if count is None else stack[pair * count : (pair + 1) * count]

@@ -20,6 +20,7 @@ _STYLE = {
 }
 COLORS = ("#0b5394", "#cc4125", "#6aa84f", "#8e7cc3", "#bf9000", "#45818e")
 MARKERS = ("o", "s", "^", "D", "v", "P")
+_COLUMNS = 12  # of receptive fields
 
 
 def draw_generalization(
@@ -41,25 +42,14 @@ def draw_generalization(
     with figure_file(path, 1, 2, (7.2, 3.0)) as (figure, axes):
         for axis, lowest in zip(axes[0], (0, upper), strict=True):
             for k, (name, curve) in enumerate(curves.items()):
+                style = {"marker": MARKERS[k % len(MARKERS)], "color": COLORS[k % len(COLORS)]}
+                style |= {"markersize": 3.5, "linewidth": 1.4, "label": name}
                 sizes = sorted(curve)
-                accuracies = [100 * curve[size] for size in sizes]
-                axis.plot(
-                    np.log2(sizes),
-                    accuracies,
-                    marker=MARKERS[k % len(MARKERS)],
-                    color=COLORS[k % len(COLORS)],
-                    markersize=3.5,
-                    linewidth=1.4,
-                    label=name,
-                )
-            for number, size in enumerate(training_sizes):
-                label = "training size" if number == 0 else None
-                axis.axvline(np.log2(size), color="0.45", linestyle="--", linewidth=1, label=label)
+                axis.plot(np.log2(sizes), [100 * curve[size] for size in sizes], **style)
+            _size_axis(axis, [s for c in curves.values() for s in c], size_name, training_sizes)
             axis.set_ylim(lowest, 100 + (100 - lowest) / 50)
             axis.grid(axis="y", color="0.9", linewidth=0.6)
             axis.set_axisbelow(True)
-            sizes = {size for curve in curves.values() for size in curve}
-            _size_axis(axis, sorted(sizes), size_name)
         axes[0, 0].set_ylabel("accuracy (%)")
         axes[0, 1].set_title(f"from {upper} %", fontsize=9)
         handles, labels = axes[0, 0].get_legend_handles_labels()
@@ -76,13 +66,7 @@ def draw_selection(
 ) -> None:
     """Scale-selection histograms: the share of images won by each scale channel, for each size.
 
-    Args:
-        sizes: Test sizes, from left to right.
-        scales: sigma_0 of the channels, from below.
-        counts: For each size, images won by each channel.
-        path: File to write.
-        training_sizes: Marked by vertical lines.
-        size_name: What a size is, below the axis.
+    `counts` holds, for each size, the images won by each of `scales`; else as above.
     """
     shares = np.asarray(counts, float).T
     shares = shares / shares.sum(axis=0)
@@ -90,11 +74,9 @@ def draw_selection(
         axis = axes[0, 0]
         x, y = _edges(np.log2(sizes)), np.arange(len(scales) + 1) - 0.5
         mesh = axis.pcolormesh(x, y, shares, cmap="Greys", vmin=0, vmax=1, rasterized=True)
-        for size in training_sizes:
-            axis.axvline(np.log2(size), color="#cc4125", linestyle="--", linewidth=1)
         axis.set_yticks(range(len(scales)), [f"{scale:.3g}" for scale in scales])
         axis.set_ylabel("selected scale channel, $\\sigma_0$")
-        _size_axis(axis, sizes, size_name)
+        _size_axis(axis, sizes, size_name, training_sizes, "#cc4125")
         axis.spines[["top", "right"]].set_visible(True)
         figure.colorbar(mesh, ax=axis, label="share of the images")
 
@@ -105,14 +87,7 @@ def draw_confusion(
     class_names: Sequence[str] | None = None,
     size: float | None = None,
 ) -> None:
-    """Which class was taken for which; the mistakes shaded.
-
-    Args:
-        confusion: Counts [true class, predicted class].
-        path: File to write.
-        class_names: What the classes are called; their numbers by default.
-        size: The test size, for the title.
-    """
+    """Which class was taken for which, from counts [true class, predicted class]."""
     confusion = np.asarray(confusion)
     names = list(class_names or range(len(confusion)))
     mistakes = confusion * (1 - np.eye(len(confusion), dtype=int))
@@ -138,34 +113,19 @@ def draw_confusion(
 
 
 def draw_receptive_fields(layers: Mapping[str, np.ndarray], path: str | os.PathLike) -> None:
-    """Receptive fields, a block of rows for each layer; red excites, blue inhibits.
-
-    Args:
-        layers: For each layer's name, templates [units, size, size].
-        path: File to write.
-    """
-    columns = 12
-    rows = [-(-len(fields) // columns) for fields in layers.values()]
-    titles = 0.28 * len(rows)
-    plt = import_pyplot()
-    with plt.rc_context({**_STYLE, "figure.constrained_layout.use": False}):
-        height = 0.6 * sum(rows) + titles
-        figure = plt.figure(figsize=(7.2, height))
-        top = 0.0
-        for (name, fields), count in zip(layers.items(), rows, strict=True):
-            figure.text(0.005, 1 - (top + 0.19) / height, name, fontsize=9)
-            top += 0.28
-            for k, field in enumerate(_trimmed(fields)):
-                row, column = divmod(k, columns)
-                bottom = 1 - (top + 0.6 * (row + 1) - 0.02) / height
-                place = [0.005 + column / columns * 0.99, bottom, 0.0785, 0.565 / height]
-                axis = figure.add_axes(place)
+    """Receptive fields [units, size, size] of named layers; red excites, blue inhibits."""
+    rows = [-(-len(fields) // _COLUMNS) for fields in layers.values()]
+    heights = [0.6 * count + 0.28 for count in rows]
+    with figure_file(path, 0, 0, (7.2, sum(heights))) as (figure, _):
+        parts = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)
+        for part, (name, fields), count in zip(parts[:, 0], layers.items(), rows, strict=True):
+            part.suptitle(name, x=0.005, ha="left", fontsize=9)
+            axes = part.subplots(count, _COLUMNS, squeeze=False).ravel()
+            for axis in axes:
+                axis.set_axis_off()
+            for axis, field in zip(axes, _trimmed(fields), strict=False):
                 limit = np.abs(field).max() or 1.0
                 axis.imshow(field, cmap="RdBu_r", vmin=-limit, vmax=limit)
-                axis.set_axis_off()
-            top += 0.6 * count
-        figure.savefig(path)
-        plt.close(figure)
 
 
 def draw_sizes(
@@ -204,20 +164,25 @@ def _trimmed(fields: np.ndarray) -> np.ndarray:
     return fields[:, used[0] : used[-1] + 1, used[0] : used[-1] + 1] if len(used) else fields
 
 
-def _size_axis(axis: Any, sizes: Sequence[float], size_name: str) -> None:
-    """Ticks at the powers of two, named as sizes."""
+def _size_axis(
+    axis: Any, sizes: Sequence[float], name: str, marked: Sequence[float], color: str = "0.45"
+) -> None:
+    """Ticks at the powers of two, named as sizes, and lines at training sizes."""
+    for number, size in enumerate(marked):
+        label = "training size" if number == 0 else None
+        axis.axvline(np.log2(size), color=color, linestyle="--", linewidth=1, label=label)
     low, high = np.log2(min(sizes)), np.log2(max(sizes))
     ticks = np.arange(np.ceil(low - 1e-9), np.floor(high + 1e-9) + 1)
     axis.set_xticks(ticks, [f"{2.0**t:g}" if t >= 0 else f"1/{2 ** int(-t)}" for t in ticks])
-    axis.set_xlabel(size_name)
+    axis.set_xlabel(name)
 
 
 def _edges(centers: np.ndarray) -> np.ndarray:
-    """Edges of bins around ascending centres."""
-    if len(centers) == 1:
-        return np.array([centers[0] - 0.125, centers[0] + 0.125])
-    middle = (centers[1:] + centers[:-1]) / 2
-    return np.concatenate([[2 * centers[0] - middle[0]], middle, [2 * centers[-1] - middle[-1]]])
+    """Edges of bins around ascending centers."""
+    steps = np.diff(centers) if len(centers) > 1 else np.array([0.25])
+    return np.append(
+        centers - np.append(steps[0], steps)[: len(centers)] / 2, centers[-1] + steps[-1] / 2
+    )
 
 
 @contextlib.contextmanager
@@ -227,7 +192,8 @@ def figure_file(
     """A styled figure and its axes [rows, columns], saved in the end."""
     plt = import_pyplot()
     with plt.rc_context(_STYLE):
-        figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False)
+        figure = plt.figure(figsize=size)
+        axes = figure.subplots(rows, columns, squeeze=False) if rows else np.empty((0, 0))
         try:
             yield figure, axes
             figure.savefig(path)

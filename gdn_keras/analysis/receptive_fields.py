@@ -1,5 +1,7 @@
 """What the units of the first layers respond to, written out as images."""
 
+from math import factorial
+
 import keras
 import numpy as np
 from scipy.signal import fftconvolve
@@ -14,25 +16,18 @@ _TRUNCATION = 1e-6
 def first_layer_fields(model: keras.Model, sigma: float = 6.0) -> np.ndarray:
     """The receptive fields of the first layer: its linear combinations of Gaussian derivatives.
 
-    Args:
-        model: A model with one `ScaleChannels` layer.
-        sigma: sigma_0 in pixels of the result; the fields of all scale channels look the same.
-
-    Returns:
-        Templates [units, input channels, size, size], as the image is correlated with them.
+    Templates [units, input channels, size, size] that the image is correlated with; `sigma` is
+    sigma_0 in their pixels. The fields of all scale channels look the same.
     """
     jets, _ = _layers(model)
     return _fields(jets[0], sigma * jets[0].sigma)
 
 
 def second_layer_fields(model: keras.Model, sigma: float = 6.0) -> np.ndarray:
-    """The receptive fields of the second layer, each along its strongest input.
+    """The receptive fields of the second layer, [units, size, size], for the first image channel.
 
-    A unit of the second layer sums over many units of the first, with a ReLU in between; shown is
-    the field of the two linear layers through the one unit that contributes most.
-
-    Returns:
-        Templates [units, size, size], for the first image channel.
+    A unit sums over many units of the first layer, with a ReLU in between; shown is the field of
+    the two linear layers through the unit that contributes most.
     """
     jets, gains = _layers(model)
     if len(jets) < 2:
@@ -59,12 +54,8 @@ def _layers(model: keras.Model) -> tuple[list[GaussianDerivative], np.ndarray]:
 
 def _fields(layer: GaussianDerivative, sigma: float) -> np.ndarray:
     """[units, input channels, size, size] of one layer."""
-    orders = jet_orders(layer.order, layer.zero_order)
-    factorial = (1, 1, 2, 6)
-    basis = np.stack(
-        [
-            gaussian_derivative_kernel(a, b, sigma, _TRUNCATION) / (factorial[a] * factorial[b])
-            for a, b in orders
-        ]
-    )
+    basis = [
+        gaussian_derivative_kernel(a, b, sigma, _TRUNCATION) / (factorial(a) * factorial(b))
+        for a, b in jet_orders(layer.order, layer.zero_order)
+    ]
     return np.einsum("tcu,tyx->ucyx", keras.ops.convert_to_numpy(layer.kernel), basis)

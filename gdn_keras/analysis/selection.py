@@ -10,36 +10,22 @@ from numpy.typing import ArrayLike
 from gdn_keras.layers import ScaleChannels
 from gdn_keras.models import channel_model, network_of, scale_channels_of
 
-
-def scale_selection(model: keras.Model, images: np.ndarray, batch_size: int = 100) -> np.ndarray:
-    """sigma_0 of the winning scale channel, for each image.
-
-    The winner is the channel in which the maximum over channels, classes and, for maps and points,
-    positions is assumed; with max pooling, the one that the network's answer comes from.
-
-    Args:
-        model: A model with one `ScaleChannels` layer.
-        images: [n, height, width, channels].
-        batch_size: Images at a time; without influence on the result.
-
-    Returns:
-        [n].
-    """
-    layer = scale_channels_of(model)
-    stack = _channel_model(model).predict(images, batch_size=batch_size, verbose=0)
-    if layer.readout == "points":
-        return layer.points(np.shape(images)[1:3])[stack.max(axis=2).argmax(axis=1), 2]
-    return np.asarray(layer.scales)[winning_channels(stack)]
-
-
 _channel_models: WeakKeyDictionary[keras.Model, keras.Model] = WeakKeyDictionary()
 
 
-def _channel_model(model: keras.Model) -> keras.Model:
-    """The model's `channel_model`, made and traced once."""
-    if model not in _channel_models:
+def scale_selection(model: keras.Model, images: np.ndarray, batch_size: int = 100) -> np.ndarray:
+    """sigma_0 of the winning scale channel, `[n]`, for images `[n, height, width, channels]`.
+
+    The channel that holds the maximum over channels, classes and, for maps and points, positions:
+    with max pooling, the one that the answer of the model with one `ScaleChannels` layer is from.
+    """
+    layer = scale_channels_of(model)
+    if model not in _channel_models:  # made and traced once
         _channel_models[model] = without_xla(channel_model(model))
-    return _channel_models[model]
+    stack = _channel_models[model].predict(images, batch_size=batch_size, verbose=0)
+    if layer.readout == "points":
+        return layer.points(np.shape(images)[1:3])[stack.max(axis=2).argmax(axis=1), 2]
+    return np.asarray(layer.scales)[winning_channels(stack)]
 
 
 def scale_selection_histogram(
@@ -53,15 +39,11 @@ def scale_selection_histogram(
 def effective_training_scales(
     model: keras.Model, images: np.ndarray, mass: float = 0.9, batch_size: int = 100
 ) -> tuple[float, float]:
-    """The interval of sigma_0 that a network uses for its training images (of one size).
+    """The lowest and highest sigma_0 that a network uses for training images of one size.
 
-    Section 6's footnote: the scales of the winning channels over the training data of one size,
-    with outliers suppressed. Here: the shortest interval of scale channels that wins at least
-    `mass` of the images; of several equally short ones, the one that wins most. There should be
-    further channels below and above it.
-
-    Returns:
-        The lowest and the highest sigma_0.
+    Section 6's footnote: the winning channels' scales without outliers. Here, the shortest interval
+    of channels that wins at least `mass` of the images; of equally short ones, the one that wins
+    most. There should be further channels below and above it.
     """
     if not 0 < mass <= 1:
         raise ValueError(f"`mass` must lie in (0, 1]. Received: mass={mass}")
@@ -73,14 +55,11 @@ def shortest_interval(
     scales: Sequence[float], shares: Sequence[float], mass: float
 ) -> tuple[float, float]:
     """The shortest run of scales whose shares add up to `mass`; the heaviest of equals."""
-    total = np.concatenate([[0.0], np.cumsum(shares)])
-    start, length = 0, len(scales)
-    for length in range(1, len(scales) + 1):
-        weights = total[length:] - total[:-length]
-        start = int(np.argmax(weights))
-        if weights[start] >= mass * total[-1] - 1e-9:
-            break
-    return scales[start], scales[start + length - 1]
+    runs = [(i, j) for i in range(len(scales)) for j in range(i, len(scales))]
+    weights = {(i, j): sum(shares[i : j + 1]) for i, j in runs}
+    enough = [run for run in runs if weights[run] >= mass * sum(shares) - 1e-9]
+    first, last = min(enough, key=lambda run: (run[1] - run[0], -weights[run]))
+    return scales[first], scales[last]
 
 
 def selection_slope(
@@ -92,11 +71,11 @@ def selection_slope(
     """Slope of log2(selected sigma_0) against log2(size): 1 where scale follows size.
 
     Args:
-        sizes: Test sizes.
+        sizes: Test sizes; those `within` count, since winners near the ends would have to lie
+            beyond the lowest or the highest scale.
         scales: sigma_0 of the channels.
         histograms: For each size, the counts or shares of the channels.
-        within: Sizes to count. Near the ends the winning channels would have to lie beyond the
-            lowest or the highest scale, which bends the curve.
+        within: The lowest and the highest size that count.
     """
     chosen = [k for k, size in enumerate(sizes) if within[0] <= size <= within[1]]
     if len(chosen) < 2:
@@ -112,10 +91,7 @@ def has_scale_channels(model: keras.Model) -> bool:
 
 
 def without_xla(model: keras.Model) -> keras.Model:
-    """`model`, for `predict`: left to itself, Keras uses XLA on CPUs too, where it is slower.
-
-    JAX has nothing else.
-    """
+    """`model`, for `predict`: left to itself, Keras uses XLA on CPUs, which is slower; JAX must."""
     model.compile(jit_compile=keras.backend.backend() == "jax")
     return model
 

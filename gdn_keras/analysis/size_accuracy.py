@@ -17,10 +17,9 @@ class SizeResult(NamedTuple):
     Attributes:
         size: The test size, or `None` for validation images.
         images: Number of test images.
-        accuracy: Share of them that was recognised.
+        accuracy: Share of them that was recognized.
         confusion: Counts [true class, predicted class].
-        selected: Number of images won by each scale channel, or `None` where a network has no
-            scale channels or reads them at more than one position.
+        selected: Images won by each scale channel; `None` without channels or with many positions.
     """
 
     size: float | None
@@ -45,9 +44,8 @@ def evaluate_by_size(
     >>> results = evaluate_by_size(cnn, data)  # doctest: +SKIP
 
     Args:
-        model: Any Keras classifier from images to scores [batch, ..., classes], the highest of
-            which wins; of maps and points, the highest at any position. Selected scales come with
-            a model that holds one `ScaleChannels` layer.
+        model: Any Keras classifier from images to scores [batch, ..., classes]; the highest wins,
+            at any position. Selected scales come with a model of one `ScaleChannels` layer.
         data: A data set, or a function from a size to images [n, h, w, channels] and labels, or to
             a `tf.data.Dataset` of batches of both. Labels are integers [n] or one-hot [n, classes].
         sizes: The test sizes; those of the data set by default.
@@ -65,11 +63,13 @@ def evaluate_by_size(
     for size in sizes:
         labels, scores, winners = [], [], []
         for images, truth in _batches(load(size), batch_size):
-            output = _predict(classifier, images, max(map(len, [images, *labels[:1]])))
-            output, stack = output if scaled else (output, None)
+            count = max(map(len, [images, *labels[:1]]))
+            # One shape is traced once: a batch is filled up with its first images.
+            found = classifier.predict_on_batch(images[np.arange(count) % len(images)])
+            output, *stack = (np.asarray(x)[: len(images)] for x in keras.tree.flatten(found))
             labels.append(truth)
-            scores.append(_class_scores(output))
-            winners.append(() if stack is None else winning_channels(stack))
+            scores.append(output.reshape(len(images), -1, output.shape[-1]).max(axis=1))
+            winners.append(winning_channels(stack[0]) if scaled else ())
         if not labels:
             raise ValueError(f"`data` must hold at least one image. Received: none at {size=}")
         channels = len(scale_channels_of(model).scales) if scaled else 0
@@ -95,28 +95,17 @@ def _batches(images: Any, batch_size: int) -> Iterator[tuple[np.ndarray, np.ndar
     """Batches of images and integer labels, from arrays or from a `tf.data.Dataset` of both."""
     if not hasattr(images, "as_numpy_iterator"):
         images, labels = images
-        labels = _integers(np.asarray(labels))
-        images = evaluation_pipeline(images, labels, batch_size=batch_size) if len(labels) else None
-    for batch, labels in images.as_numpy_iterator() if images is not None else ():
+        if not len(labels):
+            return
+        images = evaluation_pipeline(images, _integers(labels), batch_size=batch_size)
+    for batch, labels in images.as_numpy_iterator():
         yield batch, _integers(labels)
 
 
-def _predict(model: keras.Model, images: np.ndarray, count: int) -> Any:
-    """Outputs for a batch, which is filled up to `count` images: one shape is traced once."""
-    outputs = model.predict_on_batch(images[np.arange(count) % len(images)])
-    cut = [output[: len(images)] for output in keras.tree.flatten(outputs)]
-    return cut if len(cut) > 1 else cut[0]
-
-
-def _integers(labels: np.ndarray) -> np.ndarray:
+def _integers(labels: Any) -> np.ndarray:
     """Labels as integers, whether they are integers or one-hot."""
+    labels = np.asarray(labels)
     return labels.argmax(axis=-1) if labels.ndim == 2 else labels
-
-
-def _class_scores(output: np.ndarray) -> np.ndarray:
-    """[batch, classes] of scores at one position or at many."""
-    output = np.asarray(output)
-    return output.reshape(len(output), -1, output.shape[-1]).max(axis=1)
 
 
 def _result(
@@ -130,6 +119,6 @@ def _result(
     predicted = scores.argmax(axis=1)
     confusion = np.zeros((scores.shape[1],) * 2, int)
     np.add.at(confusion, (labels, predicted), 1)
-    accuracy = float(np.mean(predicted == labels))
     size = None if size is None else float(size)
+    accuracy = float(np.mean(predicted == labels))
     return SizeResult(size, len(labels), accuracy, confusion, selected)

@@ -2,23 +2,27 @@
 
 import contextlib
 import functools
+import itertools
 import os
 import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 MAX_PIXELS = 50_000_000
+MAX_PIXELS_OF_PAGE = 175_000_000  # Pillow's own limit is a little above
 # Share of the pixels, in percent, that may lie outside of the range of a deep picture on each side,
 # so that a few hot or dead pixels of a camera do not darken the rest.
 _OUTLIERS = 0.01
 # Pillow knows these by name only, or runs another program to read them.
 _UNREADABLE = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
 _WHITE, _BLACK = 255, 0
+_STRIP = 1024  # rows
+_SUBFILE_TYPE, _IS_THUMBNAIL = 254, 1  # a tag of TIFF and a bit of it
 
 
 def require_directory(directory: str | os.PathLike | None, content: str) -> Path:
@@ -30,6 +34,20 @@ def require_directory(directory: str | os.PathLike | None, content: str) -> Path
     return Path(directory).expanduser()
 
 
+class Page(NamedTuple):
+    """A picture of a file.
+
+    Attributes:
+        pixels: As from `read_picture`.
+        number: From 1 on, in a file of several pages; `None` in others.
+        stretched: The range of a deep picture that became 0 to 255; `None` for one of 8 bits.
+    """
+
+    pixels: np.ndarray
+    number: int | None
+    stretched: tuple[float, float] | None
+
+
 def read_picture(
     file: str | os.PathLike | Any, channels: int, resize: int | None = None
 ) -> np.ndarray:
@@ -38,7 +56,7 @@ def read_picture(
     Training, detectors, classifiers and the demo all read pictures in this way. Any format that
     Pillow reads will do; of several frames, the first is taken.
 
-    - Grey pictures become colour by repetition, colour ones grey by luminance.
+    - Grey pictures become color by repetition, color ones grey by luminance.
     - Pictures of 16 or 32 bits and floats are stretched from their own range to 0..255: that of all
       pixels but the 0.01 % lowest and highest. Sensors of 12 bits fill a part of 16 only. Pictures
       of 8 bits keep their values.
@@ -46,26 +64,58 @@ def read_picture(
 
     Args:
         file: The file, by name or opened.
-        channels: 1 for grey, 3 for colour.
+        channels: 1 for grey, 3 for color.
         resize: Length of the longer side; as it is if `None`.
 
     Raises:
         ValueError: If it is damaged, no picture, or has more than 50 million pixels.
         OSError: If it is missing.
     """
-    pillow = import_pillow()
     with open_picture(file) as picture:
-        is_deep = _is_deep(picture)
-        picture = pillow.ImageOps.exif_transpose(picture)
+        return _as_pixels(picture, channels, resize)[0]
+
+
+def read_pages(file: str | os.PathLike | Any, channels: int) -> Iterator[Page]:
+    """The pages of a TIFF but for its thumbnails, or the first frame of anything else.
+
+    As `read_picture`, for pages of up to 175 million pixels.
+    """
+    with open_picture(file, MAX_PIXELS_OF_PAGE) as picture:
+        has_pages = picture.format == "TIFF" and picture.is_animated
+        for number in itertools.count():
+            try:
+                picture.seek(number)
+            except EOFError:
+                return
+            if number == 0 or not picture.tag_v2.get(_SUBFILE_TYPE, 0) & _IS_THUMBNAIL:
+                _check_pixels(picture, MAX_PIXELS_OF_PAGE)
+                pixels, stretched = _as_pixels(picture, channels)
+                yield Page(pixels, number + 1 if has_pages else None, stretched)
+            if not has_pages:
+                return
+
+
+def _as_pixels(
+    picture: Any, channels: int, resize: int | None = None
+) -> tuple[np.ndarray, tuple[float, float] | None]:
+    """Pixels of an open picture, and the range that they were stretched from."""
+    is_deep, stretched = _is_deep(picture), None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is wrong beside the pixels
+        import_pillow().ImageOps.exif_transpose(picture, in_place=True)
         if is_deep:
-            picture = _stretched(picture)
+            picture, stretched = _stretched(picture)
         if picture.has_transparency_data:
             picture = _on_ground(picture)
-        picture = picture.convert("L" if channels == 1 else "RGB")
+        mode, (width, height) = "L" if channels == 1 else "RGB", picture.size
         if resize is not None:
-            picture = picture.resize(resized(picture.size, resize))
-        pixels = np.asarray(picture)
-    return pixels.reshape(*pixels.shape[:2], -1)
+            (width, height), picture = resized(picture.size, resize), picture.convert(mode)
+            picture = picture.resize((width, height))
+        pixels = np.empty((height, width, channels), "uint8")
+        for top in range(0, height, _STRIP):  # Pillow's copies of a large picture are several
+            strip = picture.crop((0, top, width, min(height, top + _STRIP))).convert(mode)
+            pixels[top : top + _STRIP] = np.asarray(strip).reshape(-1, width, channels)
+    return pixels, stretched
 
 
 def _is_deep(picture: Any) -> bool:
@@ -76,31 +126,34 @@ def _is_deep(picture: Any) -> bool:
     return any(re.search(";16[BLN]", str(tile[3])) for tile in picture.tile)
 
 
-def _stretched(picture: Any) -> Any:
-    """A picture of 8 bits, from the range of a deeper one; transparency stays as it is."""
-    image = import_pillow().Image
+def _stretched(picture: Any) -> tuple[Any, tuple[float, float]]:
+    """A picture of 8 bits, and the range of the deeper one; transparency stays as it is."""
     pixels = np.asarray(picture)
-    values, alpha = pixels, None
-    if picture.mode in ("LA", "RGBA"):
-        values, alpha = pixels[..., :-1], pixels[..., -1:]
-    values = values.astype("float64")
-    finite = values[np.isfinite(values)]
-    if not finite.size:
-        return image.new("L", picture.size)
-    low, high = np.percentile(finite, (_OUTLIERS, 100 - _OUTLIERS), method="nearest")
-    values = np.nan_to_num(values, nan=low)
-    values = np.clip((values - low) / ((high - low) or 1), 0, 1)
-    values = np.rint(255 * values).astype("uint8")
-    return image.fromarray(values if alpha is None else np.concatenate([values, alpha], axis=-1))
+    values = pixels.reshape(*pixels.shape[:2], -1)
+    count = values.shape[2] - (picture.mode in ("LA", "RGBA"))
+    finite = values[..., :count][np.isfinite(values[..., :count])]
+    shares = (_OUTLIERS, 100 - _OUTLIERS)
+    low, high = np.percentile(finite, shares, method="nearest") if finite.size else (0, 0)
+    low, high = float(low), float(high)
+    result = np.empty(values.shape, "uint8")
+    # Row by row: all of a large picture as floats would take too much memory.
+    for source, target in zip(values, result, strict=True):
+        row = np.nan_to_num(source[:, :count].astype("float64"), nan=low)
+        target[:, :count] = np.rint(255 * np.clip((row - low) / ((high - low) or 1), 0, 1))
+        target[:, count:] = source[:, count:]
+    unit = 256 if pixels.dtype == np.uint8 else 1  # Pillow's upper half of 16 bits
+    picture = import_pillow().Image.fromarray(result.reshape(pixels.shape))
+    return picture, (unit * low, unit * high)
 
 
 def _on_ground(picture: Any) -> Any:
     """A transparent picture on white or black, whichever its opaque part stands out from."""
     image = import_pillow().Image
     picture = picture.convert("RGBA")
-    alpha = np.asarray(picture.getchannel("A"), "float32")
-    grey = np.asarray(picture.convert("RGB").convert("L"), "float32")
-    is_dark = (grey * alpha).sum() < (_WHITE + _BLACK) / 2 * alpha.sum()
+    alpha = np.asarray(picture.getchannel("A"))
+    grey = np.asarray(picture.convert("RGB").convert("L"))
+    light = np.multiply(grey, alpha, dtype="uint16").sum(dtype="uint64")
+    is_dark = light < (_WHITE + _BLACK) / 2 * alpha.sum(dtype="uint64")
     ground = _WHITE if is_dark else _BLACK
     behind = image.new("RGBA", picture.size, (ground, ground, ground, 255))
     return image.alpha_composite(behind, picture)
@@ -113,7 +166,7 @@ def resized(sides: tuple[int, int], resize: int) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def open_picture(file: str | os.PathLike | Any) -> Iterator[Any]:
+def open_picture(file: str | os.PathLike | Any, max_pixels: int = MAX_PIXELS) -> Iterator[Any]:
     """A Pillow image of which the header has been read; errors name the file."""
     image = import_pillow().Image
     path = Path(file) if isinstance(file, str | os.PathLike) else None
@@ -121,19 +174,23 @@ def open_picture(file: str | os.PathLike | Any) -> Iterator[Any]:
         # A pipe would be waited for, and a device read for ever.
         if path and path.exists() and not path.is_file():
             raise ValueError("it is not a file")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", image.DecompressionBombWarning)  # the limit is below
-            opened = image.open(file, formats=_formats())
-        with opened as picture:
-            if picture.width * picture.height > MAX_PIXELS:
-                raise ValueError(
-                    f"{picture.width} × {picture.height} is more than {MAX_PIXELS} pixels"
-                )
+        with contextlib.ExitStack() as stack:
+            # Pillow maps files that it opens itself into memory, and scrambles turned TIFFs by it.
+            stream = file if path is None else stack.enter_context(path.open("rb"))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", image.DecompressionBombWarning)  # checked below
+                picture = stack.enter_context(image.open(stream, formats=_formats()))
+            _check_pixels(picture, max_pixels)
             yield picture
     except FileNotFoundError:
         raise
     except (OSError, SyntaxError, ValueError, image.DecompressionBombError) as error:
         raise ValueError(f"{path or 'this'} is not a picture that can be read: {error}") from error
+
+
+def _check_pixels(picture: Any, max_pixels: int) -> None:
+    if picture.width * picture.height > max_pixels:
+        raise ValueError(f"{picture.width} × {picture.height} is more than {max_pixels} pixels")
 
 
 @functools.cache

@@ -13,28 +13,21 @@ Shape = Sequence[int | None]
 
 
 def detector_endpoints(detector: Any) -> Endpoints:
-    """`detect`: uint8 images of any size to decoded boxes and the names of their classes."""
-    names = [*detector.class_names, ""]
+    """`detect`, from uint8 images of any size to boxes and names, and what is known of both."""
+    names = ["", *detector.class_names]  # padding has the label -1
     spec = _images("uint8", [None, None, None, detector.network.input_shape[-1]])
     frozen = _frozen(detector, detector.detect, spec)
 
     def detect(images: Any) -> dict[str, Any]:
         found = frozen(images)
-        # Padding has the label -1, and the last name.
-        rows = tf.where(found["labels"] < 0, len(names) - 1, found["labels"])
-        return {**found, "names": tf.gather(tf.constant(names), rows)}
+        return {**found, "names": tf.gather(tf.constant(names), found["labels"] + 1)}
 
-    return {"detect": _traced(detect, spec)}
+    facts = {name: getattr(detector, name) for name in ("class_names", "size_range")}
+    return {"detect": _traced(detect, spec), **_constants(facts)}
 
 
 def classifier_endpoints(model: keras.Model, unit: float, probabilities: str) -> Endpoints:
-    """`serve`, `scales`, and what a preprocessor and names allow; see `export_saved_model`.
-
-    Args:
-        model: Classifier, or plain network with scale channels.
-        unit: sigma_0 over size.
-        probabilities: "sigmoid" or "softmax".
-    """
+    """`serve`, `scales`, and what a preprocessor and names allow; `unit` is sigma_0 over size."""
     shape = [None, *model.input_shape[1:]]
     scales = tf.constant(scale_channels_of(model).scales, "float32")
     names = getattr(model, "class_names", None)
@@ -69,10 +62,18 @@ def classifier_endpoints(model: keras.Model, unit: float, probabilities: str) ->
     }
     if getattr(model, "takes_pixels", False):
         endpoints["serve_uint8"] = _traced(serve_uint8, _images("uint8", shape), _images("uint8"))
-    if names is not None:
-        endpoints["class_names"] = tf.function(lambda: {"class_names": tf.constant(names)})
-        endpoints["class_names"].get_concrete_function()
-    return endpoints
+    return endpoints if names is None else {**endpoints, **_constants({"class_names": names})}
+
+
+def _constants(values: dict[str, Any]) -> Endpoints:
+    """Endpoints without input."""
+    functions = {
+        name: tf.function(lambda name=name, value=value: {name: tf.constant(value)})
+        for name, value in values.items()
+    }
+    for function in functions.values():
+        function.get_concrete_function()
+    return functions
 
 
 def _frozen(model: keras.Model, call: Callable[[Any], Any], spec: Any) -> Any:

@@ -6,9 +6,10 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from gdn_keras.analysis import scale_selection
 from gdn_keras.atomic_files import replacing
 from gdn_keras.checks import check_choice, check_positive
-from gdn_keras.models import channel_model, network_of, retarget, scale_channels_of
+from gdn_keras.models import network_of, retarget, scale_channels_of
 
 _FILES = {"saved_model.pb", "fingerprint.pb", "variables", "assets", "assets.extra"}
 # What an export may differ from the Keras model, in units of the largest score or of 1.
@@ -31,15 +32,14 @@ def export_saved_model(
     - `serve`, also the signature `serving_default`: float32 images [batch, height, width,
       channels] (as a method float16 too), as `model.predict` takes them, to `logits` and
       `probabilities` [batch, classes], and `class_name` [batch] where classes have names.
-    - `scales`: the same images to `channel_logits` [batch, scale channels, classes];
-      `selected_scale` [batch], the sigma_0 of the channel that holds the largest logit of all
-      channels and classes; and `relative_size` [batch], see `training_size`.
-    - `serve_uint8`, where the model holds its preprocessor (see `Classifier`): uint8 images (as a
-      method, for grey images, also [batch, height, width]) to all of this.
+    - `scales`: the same images to `channel_logits` [batch, scale channels, classes], the
+      `selected_scale` [batch], sigma_0 of the channel with the largest logit, and `relative_size`.
+    - `serve_uint8`, where the model holds its preprocessor: uint8 images (as a method also grey
+      ones [batch, height, width]) to all of this.
     - `class_names`, where classes have names: without input, to `class_names` [classes].
 
     A detector has `detect`: uint8 images of any size to what its `predict` gives, and the `names`
-    of the classes.
+    of what was found; `class_names`; and `size_range`, the sizes that it finds, in pixels.
 
     Example:
 
@@ -51,17 +51,12 @@ def export_saved_model(
             over the stack of one `ScaleChannels` layer to logits. It is exported in float32.
         path: Folder of the SavedModel. It appears when it is complete and checked. A SavedModel
             that is there is replaced, anything else never is.
-        training_size: Size of the objects in `reference_images`. `relative_size` then is the
-            estimated size in the same units, in steps of the scale channels: the median scale
-            selected on those images stands for `training_size`. Without it, `relative_size` is
-            the selected scale over that of the finest channel.
-        reference_images: Images with objects of size `training_size`, such as training images, in
-            frames of any size.
+        training_size: Size of the objects in `reference_images`. `relative_size` is in the same
+            units then: the median scale selected on those images stands for `training_size`.
+            Without it, it is the selected scale over that of the finest channel.
+        reference_images: Images with objects of that size, in frames of any size.
         probabilities: "sigmoid" of each logit, which need not sum to one, or "softmax" for networks
             that were trained with that.
-
-    Returns:
-        The folder.
 
     Raises:
         ValueError: Also if the SavedModel's answers differ from the model's.
@@ -139,7 +134,7 @@ def _in_float32(model: keras.Model) -> keras.Model:
         if (len(stack), len(logits)) != (3, 2):
             raise ValueError(
                 "`model` must go from images over a stack [batch, scale channels, classes], as of "
-                'readout="center" and pooling=None, to logits [batch, classes]. '
+                'readout="center", to logits [batch, classes]. '
                 f"Received: {tuple(stack)} and {tuple(logits)}"
             )
     if all(layer.compute_dtype == "float32" for layer in _all_layers(model)):
@@ -152,27 +147,22 @@ def _in_float32(model: keras.Model) -> keras.Model:
 
 
 def _all_layers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
-    network = getattr(layer, "network", None)
-    parts = [*getattr(layer, "layers", ()), *([network] if network else [])]
-    return [layer, *(inner for part in parts for inner in _all_layers(part))]
+    parts = [*getattr(layer, "layers", ()), getattr(layer, "network", None)]
+    return [layer, *(inner for part in parts if part for inner in _all_layers(part))]
 
 
 def _unit_scale(model: keras.Model, size: float | None, images: np.ndarray | None) -> float:
     """sigma_0 over size, from the scales that are selected on images of a known size."""
-    scales = scale_channels_of(model).scales
     if size is None and images is None:
-        return scales[0]
+        return scale_channels_of(model).scales[0]
     images = np.asarray([] if images is None else images, "float32")
     if images.ndim != 4 or not images.size or images.shape[-1] != model.input_shape[-1]:
         raise ValueError(
             "`reference_images` must go with `training_size` and have shape [n, height, width, "
             f"{model.input_shape[-1]}]. Received: shape {images.shape}"
         )
-    size = check_positive("training_size", size or 0)
-    stack = channel_model(retarget(model, images.shape[1:]))
-    stack.compile(jit_compile=False)
-    winners = stack.predict(images, batch_size=50, verbose=0).max(axis=2).argmax(axis=1)
-    return float(np.median(np.take(scales, winners))) / size
+    selected = scale_selection(retarget(model, images.shape[1:]), images)
+    return float(np.median(selected)) / check_positive("training_size", size or 0)
 
 
 def _check_folder(path: str | os.PathLike) -> Path:

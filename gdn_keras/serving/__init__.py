@@ -1,5 +1,5 @@
 """Trained models on image files, one by one or many: files in, answers out."""
 
-from gdn_keras.serving.predictor import Picture, Predictor, load_predictor, read_input
+from gdn_keras.serving.predictor import Picture, Predictor, load_predictor, read_pictures
 
-__all__ = ["Picture", "Predictor", "load_predictor", "read_input"]
+__all__ = ["Picture", "Predictor", "load_predictor", "read_pictures"]

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gdn_keras.serving import Picture, Predictor, load_predictor, read_input
-from gdn_keras.serving.predictor import WAITING, failure
+from gdn_keras.serving import Picture, Predictor, load_predictor, read_pictures
+from gdn_keras.serving.predictor import WAITING, one_line
 
 try:
     import apache_beam as beam
@@ -36,7 +36,8 @@ class PictureHandler(ModelHandler[Picture, dict, Predictor]):
         return load_predictor(self._model)
 
     def batch_elements_kwargs(self) -> Mapping[str, Any]:
-        return {"min_batch_size": WAITING, "max_batch_size": WAITING}
+        limits = {"min_batch_size": WAITING, "max_batch_size": WAITING}
+        return {**limits, "element_size_fn": lambda picture: picture.weight}
 
     def run_inference(
         self,
@@ -52,18 +53,20 @@ def predict_many(
     model: str | os.PathLike,
     output: str | os.PathLike,
     options: Sequence[str] = (),
+    **reading: Any,
 ) -> None:
     """Writes what a model finds in all files that match a pattern, as lines of JSON.
 
     OUTPUT/detections-*.jsonl, or OUTPUT/classes-*.jsonl for a classifier, holds a line for each
-    picture, OUTPUT/errors-*.jsonl one for each that could not be used and why. A shard is complete
-    or absent, and says in its name how many there are. A picture that is damaged stops nothing.
+    picture or page, OUTPUT/errors-*.jsonl one for each that could not be used and why. A shard is
+    complete or absent, and says in its name how many there are. A damaged picture stops nothing.
 
     Args:
         pattern: Files, as in "pictures/*.png"; any file system that Beam knows.
         model: As in `PictureHandler`.
         output: Folder to write to, in any such file system.
         options: Beam's own, such as "--runner=FlinkRunner". Two processes on this machine if empty.
+        **reading: How pictures are read, as in `read_pictures`, such as `enlarge`.
 
     Raises:
         OSError: If there is no such file or model, or the folder holds results.
@@ -74,22 +77,17 @@ def predict_many(
     if not _exists(pattern):
         raise FileNotFoundError(f"no file matches {pattern}")
     predictor = load_predictor(model)
-    read = beam.FlatMap(_read, predictor.channels, predictor.frame)
+    read = beam.FlatMap(_read, predictor.channels, predictor.frame, **reading)
     pipeline_options = beam.options.pipeline_options.PipelineOptions(
         list(options or PROCESSES.split())
     )
     with beam.Pipeline(options=pipeline_options) as pipeline:
         pictures = (
-            pipeline
-            | fileio.MatchFiles(pattern)
-            | beam.Reshuffle()
-            | fileio.ReadMatches()
-            | read.with_outputs(ERRORS, main="pictures")
+            pipeline | fileio.MatchFiles(pattern) | beam.Reshuffle() | fileio.ReadMatches() | read
         )
-        records = pictures["pictures"] | RunInference(PictureHandler(model))
-        found, failed = records | beam.Partition(lambda record, _: int("error" in record), 2)
-        broken = (pictures[ERRORS], failed) | beam.Flatten()
-        for name, lines in ((predictor.kind, found), (ERRORS, broken)):
+        records = pictures | RunInference(PictureHandler(model))
+        parts = records | beam.Partition(lambda record, _: int("error" in record), 2)
+        for name, lines in zip((predictor.kind, ERRORS), parts, strict=True):
             prefix = FileSystems.join(output, name)
             _ = (
                 lines
@@ -98,13 +96,16 @@ def predict_many(
             )
 
 
-def _read(file: Any, channels: int, frame: tuple[int, int] | None) -> Iterator[Any]:
-    """From a file to a picture, or to a record of what is wrong with it."""
-    path = file.metadata.path
+def _read(
+    file: Any, channels: int, frame: tuple[int, int] | None, **reading: Any
+) -> Iterator[Picture]:
+    name = file.metadata.path
     try:
-        yield Picture(path, *read_input(io.BytesIO(file.read()), channels, frame))
-    except Exception as error:  # files of others: whatever it is, the rest goes on
-        yield beam.pvalue.TaggedOutput(ERRORS, failure(path, error))
+        content = io.BytesIO(file.read())
+    except Exception as error:  # of any file system: the rest goes on
+        yield Picture(name, error=one_line(error))
+    else:
+        yield from read_pictures(content, channels, frame, name=name, **reading)
 
 
 def _exists(pattern: str) -> bool:

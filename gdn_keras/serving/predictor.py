@@ -10,30 +10,60 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from gdn_keras.datasets.frames import light_on_dark, place_in_frame, place_object
-from gdn_keras.datasets.image_files import read_picture
-from gdn_keras.detection.detector import Detector
+from gdn_keras.checks import check_integer
+from gdn_keras.datasets.frames import place_in_frame, place_object
+from gdn_keras.datasets.image_files import MAX_PIXELS_OF_PAGE, import_pillow, read_pages
+from gdn_keras.detection import Detector, predict_tiled
 from gdn_keras.keras_files import DAMAGE, check_modest
 from gdn_keras.models import Classifier
-from gdn_keras.serving.untrusted import CLASS_NAMES, DETECT, load_endpoint
+from gdn_keras.serving.untrusted import CLASS_NAMES, DETECT, SIZE_RANGE, load_endpoint
 
 DETECTIONS, CLASSES = "detections", "classes"
 FRAME = (112, 112)  # for classifiers of images of any size
 BEST = 5  # classes that are told
-MAX_BATCH = 16
+# In a batch. A detector takes about a kilobyte for each pixel; larger pictures are cut into tiles.
+MAX_BATCH, MAX_BATCH_PIXELS = 16, 1_000_000
+MAX_WHOLE_PIXELS = 2_000_000  # of a detector that cannot be given tiles
 # Pictures among which those of one size are looked for, so that batches of a few sizes fill up.
 WAITING = 4 * MAX_BATCH
+_ORDINARY = 1_500_000  # values in a picture; one of more counts as several of them
 
 Arrays = dict[str, np.ndarray]
 Record = dict[str, Any]
 
 
 class Picture(NamedTuple):
-    """A file, its pixels as a network takes them, and by how much they were shrunk for that."""
+    """A page of a file as a network takes it, or what is wrong with it.
+
+    Attributes:
+        file: Name of the file.
+        pixels: uint8 `[height, width, channels]`; empty if there is an error.
+        shrink: Length of one of these pixels in pixels of the file.
+        page: From 1 on, in a file of several pages.
+        stretched: The range that became 0 to 255, of a picture of more than 8 bits.
+        error: Why it cannot be used.
+    """
 
     file: str
-    pixels: np.ndarray
+    pixels: np.ndarray = np.zeros((0, 0, 0), "uint8")
     shrink: float = 1.0
+    page: int | None = None
+    stretched: tuple[float, float] | None = None
+    error: str | None = None
+
+    @property
+    def weight(self) -> int:
+        """How many ordinary pictures it stands for where pictures are held in memory."""
+        return 1 + self.pixels.size // _ORDINARY
+
+    def record(self, answer: Record) -> Record:
+        """What is told of it."""
+        found: Record = {"file": self.file}
+        if self.page is not None:
+            found["page"] = self.page
+        if self.stretched is not None:
+            found["stretched"] = list(self.stretched)
+        return found | answer
 
 
 @dataclass(frozen=True)
@@ -47,89 +77,119 @@ class Predictor:
             `Detector.predict` and the "names" of what was found, or "logits" and "probabilities"
             `[n, classes]` and "names" `[classes]`. A classifier from a SavedModel gives
             "relative_size" `[n]` too.
+        class_names: Of a detector, where its file tells them.
+        size_range: Least and greatest size that a detector finds, in pixels, where its file tells.
     """
 
     channels: int
     frame: tuple[int, int] | None
     predict: Callable[[np.ndarray], Arrays]
+    class_names: tuple[str, ...] = ()
+    size_range: tuple[float, float] | None = None
 
     @property
     def kind(self) -> str:
         """What it tells of a picture: "detections" or "classes"."""
         return DETECTIONS if self.frame is None else CLASSES
 
-    def answers(
-        self, files: Sequence[str | os.PathLike], one_object: bool = False
-    ) -> Iterator[Record]:
-        """A record for each file, in their order; see `records` and `read_input`."""
-        for start in range(0, len(files), WAITING):
-            read = [self._read(file, one_object) for file in files[start : start + WAITING]]
-            found = iter(self.records([x for x in read if isinstance(x, Picture)]))
-            yield from (next(found) if isinstance(x, Picture) else x for x in read)
+    def answers(self, files: Sequence[str | os.PathLike], **options: Any) -> Iterator[Record]:
+        """A record for each page of each file, in order; see `records` and `read_pictures`."""
+        waiting, weight = [], 0
+        for picture in itertools.chain(*(self.read(file, **options) for file in files)):
+            waiting.append(picture)
+            weight += picture.weight
+            if weight >= WAITING:
+                yield from self.records(waiting)
+                waiting, weight = [], 0
+        yield from self.records(waiting)
 
-    def read(self, file: str | os.PathLike, one_object: bool = False) -> Picture:
-        """A picture as the model takes it."""
-        return Picture(os.fspath(file), *read_input(file, self.channels, self.frame, one_object))
+    def read(self, file: str | os.PathLike, **options: Any) -> Iterator[Picture]:
+        """The pages of a file as the model takes them; see `read_pictures`."""
+        return read_pictures(file, self.channels, self.frame, **options)
 
     def records(self, pictures: Sequence[Picture]) -> list[Record]:
         """What is in pictures of any sizes, a record for each.
 
-        A record holds the "file" and its "detections" or likeliest "classes", best first, with the
-        "size" of the object where a classifier tells it; or an "error".
+        A record holds the "file", its "page" if it has several, the range that was "stretched" if
+        the picture is deep, and "detections" or likeliest "classes", best first, with the "size" of
+        the object where a classifier tells it; or an "error". Boxes and sizes of detections are in
+        pixels of the file.
         """
         records: dict[int, Record] = {}
         order = sorted(range(len(pictures)), key=lambda k: pictures[k].pixels.shape)
-        for _, alike in itertools.groupby(order, key=lambda k: pictures[k].pixels.shape):
-            while batch := list(itertools.islice(alike, MAX_BATCH)):
+        for shape, alike in itertools.groupby(order, key=lambda k: pictures[k].pixels.shape):
+            area = max(1, shape[0] * shape[1])
+            while batch := list(
+                itertools.islice(alike, max(1, min(MAX_BATCH, MAX_BATCH_PIXELS // area)))
+            ):
                 found = self._records([pictures[k] for k in batch])
                 records.update(zip(batch, found, strict=True))
         return [records[k] for k in range(len(pictures))]
 
-    def _read(self, file: str | os.PathLike, one_object: bool) -> Picture | Record:
-        try:
-            return self.read(file, one_object)
-        except Exception as error:  # files of others: whatever it is, the rest goes on
-            return failure(file, error)
-
     def _records(self, pictures: list[Picture]) -> list[Record]:
         """Records of pictures of one size; where they fail together, of each alone."""
+        if pictures[0].error is not None:
+            return [picture.record({"error": picture.error}) for picture in pictures]
         try:
-            found = self.predict(np.stack([picture.pixels for picture in pictures]))
-            answers = _detections(found) if self.frame is None else _best_classes(found)
+            pixels = [picture.pixels for picture in pictures]
+            found = self.predict(pixels[0][None] if len(pixels) == 1 else np.stack(pixels))
+            shrinks = [picture.shrink for picture in pictures]
+            answers = (_best_classes if self.frame else _detections)(found, shrinks)
         except Exception as error:
             if len(pictures) == 1:
-                return [failure(pictures[0].file, error)]
+                return [pictures[0].record({"error": one_line(error)})]
             return [record for picture in pictures for record in self._records([picture])]
-        sizes = found.get("relative_size")
-        return [
-            {"file": picture.file, self.kind: answer}
-            | ({} if sizes is None else {"size": round(float(sizes[k] * picture.shrink), 4)})
-            for k, (picture, answer) in enumerate(zip(pictures, answers, strict=True))
-        ]
+        return [picture.record(answer) for picture, answer in zip(pictures, answers, strict=True)]
 
 
-def read_input(
+def read_pictures(
     file: str | os.PathLike | Any,
     channels: int,
     frame: tuple[int, int] | None = None,
+    *,
+    name: str | None = None,
     one_object: bool = False,
-) -> tuple[np.ndarray, float]:
-    """A picture as a network takes it, and by how much it was shrunk.
+    invert: bool = False,
+    enlarge: int = 1,
+) -> Iterator[Picture]:
+    """The pages of a file as a network takes them; what cannot be used has an error.
 
     Args:
-        file: As in `read_picture`.
+        file: As in `read_pages`.
         channels: 1 for grey, 3 for color.
         frame: Height and width of a classifier's images, see `place_in_frame`. `None` for a
-            detector, which takes pictures as they are, grey ones light on dark.
+            detector, which takes pictures as they are.
+        name: Of the file, if it is open.
         one_object: Whether the picture shows one object on an even background, see `place_object`.
+        invert: Whether dark becomes light, for a network of light objects on a dark ground.
+        enlarge: Whole number by which pictures are enlarged first, for objects of a few pixels.
     """
-    pixels = read_picture(file, 1 if one_object else channels)
-    if frame is None:
-        return (light_on_dark(pixels)[0] if channels == 1 else pixels), 1.0
-    if not one_object:
-        return place_in_frame(pixels, frame)
-    pixels, shrink = place_object(pixels, frame)
-    return np.repeat(pixels, channels, axis=2), shrink
+    name = os.fspath(file) if name is None else name
+    enlarge = check_integer("enlarge", enlarge)
+    try:
+        for page in read_pages(file, 1 if one_object else channels):
+            pixels, shrink = _enlarged(page.pixels, enlarge)
+            pixels = 255 - pixels if invert else pixels
+            if frame is not None:
+                place = place_object if one_object else place_in_frame
+                pixels, further = place(pixels, frame)
+                pixels, shrink = np.repeat(pixels, channels // pixels.shape[2], 2), shrink * further
+            yield Picture(name, pixels, shrink, page.number, page.stretched)
+    except Exception as error:  # files of others: whatever it is, the rest goes on
+        yield Picture(name, error=one_line(error))
+
+
+def _enlarged(pixels: np.ndarray, factor: int) -> tuple[np.ndarray, float]:
+    """Pixels at `factor` times their resolution, and the length of one in pixels of before."""
+    height, width = (factor * n for n in pixels.shape[:2])
+    if factor == 1:
+        return pixels, 1.0
+    if height * width > MAX_PIXELS_OF_PAGE:
+        raise ValueError(f"enlarged, it would have more than {MAX_PIXELS_OF_PAGE} pixels")
+    image = import_pillow().Image
+    picture = image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+    larger = np.asarray(picture.resize((width, height), image.Resampling.BICUBIC))
+    return larger.reshape(height, width, -1), 1 / factor
 
 
 def load_predictor(path: str | os.PathLike) -> Predictor:
@@ -161,14 +221,7 @@ def _load_keras_file(path: Path) -> Predictor:
     check_modest(path)
     model = keras.saving.load_model(path, compile=False, safe_mode=True)
     if isinstance(model, Detector):
-        detector = model.with_thresholds(bounding_box_format="xyxy")
-        names = np.array([*detector.class_names, ""])
-
-        def detect(images: np.ndarray) -> Arrays:
-            found = detector.predict(images, batch_size=len(images), verbose=0)
-            return {**found, "names": names[found["labels"]]}
-
-        return Predictor(detector.network.input_shape[-1], None, detect)
+        return _detector(model.with_thresholds(bounding_box_format="xyxy"))
     if not isinstance(model, Classifier) or len(model.output_shape) != 2 or not model.takes_pixels:
         raise ValueError("it is no detector, and no `Classifier` with a preprocessor of pixels")
 
@@ -181,19 +234,45 @@ def _load_keras_file(path: Path) -> Predictor:
     return _classifier(model.input_shape, classify)
 
 
+def _detector(detector: Detector) -> Predictor:
+    names = np.array([*detector.class_names, ""])
+
+    def detect(images: np.ndarray) -> Arrays:
+        if images[0, ..., 0].size > MAX_BATCH_PIXELS:
+            [image] = images
+            found = predict_tiled(detector, image)
+        else:
+            found = detector.predict(images, batch_size=len(images), verbose=0)
+        return {**found, "names": names[found["labels"]]}
+
+    channels, known = detector.network.input_shape[-1], tuple(map(one_line, detector.class_names))
+    return Predictor(channels, None, detect, known, detector.size_range)
+
+
 def _load_saved_model(path: Path) -> Predictor:
-    name, shape, run = load_endpoint(path)
+    name, shape, run, facts = load_endpoint(path)
 
     def predict(images: np.ndarray) -> Arrays:
+        if name == DETECT and images[0, ..., 0].size > MAX_WHOLE_PIXELS:
+            raise ValueError(
+                f"pictures of more than {MAX_WHOLE_PIXELS / 1e6:g} megapixels need the .keras file "
+                "of the detector"
+            )
         found = run(images)
-        names = found.get("names", found.get(CLASS_NAMES))
-        if names is None:
-            names = np.arange(found["logits"].shape[-1])
-        return {**found, "names": np.char.decode(names.astype("S"), "utf-8", "replace")}
+        if "names" not in found:
+            found["names"] = facts.get(CLASS_NAMES, np.arange(found["logits"].shape[-1]))
+        return {**found, "names": _text(found["names"])}
 
-    return (
-        Predictor(shape[-1] or 1, None, predict) if name == DETECT else _classifier(shape, predict)
-    )
+    if name != DETECT:
+        return _classifier(shape, predict)
+    known = tuple(map(one_line, _text(facts.get(CLASS_NAMES, np.array([])))))
+    low_high = facts.get(SIZE_RANGE)
+    size_range = None if low_high is None else (float(low_high[0]), float(low_high[1]))
+    return Predictor(shape[-1] or 1, None, predict, known, size_range)
+
+
+def _text(names: np.ndarray) -> np.ndarray:
+    return np.char.decode(names.astype("S"), "utf-8", "replace")
 
 
 def _classifier(shape: Sequence[int | None], predict: Callable[[np.ndarray], Arrays]) -> Predictor:
@@ -201,36 +280,46 @@ def _classifier(shape: Sequence[int | None], predict: Callable[[np.ndarray], Arr
     return Predictor(channels or 1, (height or FRAME[0], width or FRAME[1]), predict)
 
 
-def _detections(found: Arrays) -> list[list[Record]]:
-    """For each image its detections, best first."""
-    return [
+def _detections(found: Arrays, shrinks: Sequence[float]) -> list[Record]:
+    """For each image its detections, best first, in pixels of the file."""
+    rows = (
         [
             {
                 "label": one_line(found["names"][i, k]),
                 "confidence": round(float(found["confidence"][i, k]), 4),
-                "box": [round(float(v), 2) for v in found["boxes"][i, k]],
-                "size": round(float(found["size"][i, k]), 4),
+                "box": [round(float(v) * shrink, 2) for v in found["boxes"][i, k]],
+                "size": round(float(found["size"][i, k]) * shrink, 2),
             }
-            for k in range(int(count))
+            for k in range(int(found["num_detections"][i]))
         ]
-        for i, count in enumerate(found["num_detections"])
-    ]
+        for i, shrink in enumerate(shrinks)
+    )
+    return [{DETECTIONS: row} for row in rows]
 
 
-def _best_classes(found: Arrays) -> list[list[Record]]:
-    """For each image its likeliest classes."""
+def _best_classes(found: Arrays, shrinks: Sequence[float]) -> list[Record]:
+    """For each image its likeliest classes, and the object's size if it is told."""
     # By logits: several probabilities may be rounded to one.
     best = np.argsort(-found["logits"], axis=1, kind="stable")[:, :BEST]
     labels = [one_line(name) for name in found["names"]]
-    return [
-        [{"label": labels[k], "confidence": round(float(shares[k]), 4)} for k in row]
+    answers: list[Record] = [
+        {CLASSES: [{"label": labels[k], "confidence": round(float(shares[k]), 4)} for k in row]}
         for row, shares in zip(best, found["probabilities"], strict=True)
     ]
+    for answer, size, shrink in zip(answers, found.get("relative_size", ()), shrinks, strict=False):
+        answer["size"] = round(float(size * shrink), 4)
+    return answers
 
 
-def failure(file: str | os.PathLike, error: Exception) -> Record:
-    """The record of a file that cannot be used."""
-    return {"file": os.fspath(file), "error": one_line(error)}
+def title(record: Record) -> str:
+    """The file of a record, and the page if it has several, on one line."""
+    return one_line(record["file"]) + (f" [{record['page']}]" if "page" in record else "")
+
+
+def remark(record: Record) -> str:
+    """What is to be known of a picture of more than 8 bits."""
+    low, high = record["stretched"]
+    return f"{title(record)}: values from {low:g} to {high:g} were stretched to 0 to 255"
 
 
 def one_line(message: object) -> str:

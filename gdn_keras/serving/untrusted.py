@@ -8,7 +8,7 @@ import numpy as np
 
 Runner = Callable[[np.ndarray], dict[str, np.ndarray]]
 
-DETECT, CLASSIFY, CLASS_NAMES = "detect", "serve_uint8", "class_names"
+DETECT, CLASSIFY, CLASS_NAMES, SIZE_RANGE = "detect", "serve_uint8", "class_names", "size_range"
 
 # What networks are made of: nothing that could read or write a file, or run code.
 OPERATIONS = (
@@ -26,15 +26,17 @@ OPERATIONS = (
 )
 
 
-def load_endpoint(folder: Path) -> tuple[str, tuple[int | None, ...], Runner]:
+def load_endpoint(
+    folder: Path,
+) -> tuple[str, tuple[int | None, ...], Runner, dict[str, np.ndarray]]:
     """The endpoint for pixels of a SavedModel, if it is made of arithmetic only.
 
     A SavedModel is a program, and `tf.saved_model.load` runs whatever is in it. Here the operations
     that the endpoint needs are read as data, checked, and nothing else is loaded.
 
     Returns:
-        Its name, the shape of its images, and a function from uint8 images to its arrays, with
-        "class_names" if there are.
+        Its name, the shape of its images, a function from uint8 images to its arrays, and which of
+        "class_names" and "size_range" there are.
 
     Raises:
         ValueError: If there is no such endpoint, it does more, or the file is damaged.
@@ -51,11 +53,13 @@ def load_endpoint(folder: Path) -> tuple[str, tuple[int | None, ...], Runner]:
     name = next((known for known in (DETECT, CLASSIFY) if known in meta.signature_def), None)
     if name is None:
         raise ValueError(f"it has no endpoint `{DETECT}` or `{CLASSIFY}`, which takes pixels")
-    tensors = dict(meta.signature_def[name].outputs)
-    if CLASS_NAMES in meta.signature_def:
-        tensors[CLASS_NAMES] = meta.signature_def[CLASS_NAMES].outputs[CLASS_NAMES]
-    outputs = {key: tensor.name for key, tensor in tensors.items()}
-    needed = _needed_graph(meta.graph_def, outputs.values())
+    outputs = {key: tensor.name for key, tensor in meta.signature_def[name].outputs.items()}
+    constants = {
+        key: meta.signature_def[key].outputs[key].name
+        for key in (CLASS_NAMES, SIZE_RANGE)
+        if key in meta.signature_def
+    }
+    needed = _needed_graph(meta.graph_def, [*outputs.values(), *constants.values()])
     functions = needed.library.function
     bodies = [needed.node, *(function.node_def for function in functions)]
     operations = {node.op for body in bodies for node in body}
@@ -73,9 +77,10 @@ def load_endpoint(folder: Path) -> tuple[str, tuple[int | None, ...], Runner]:
         images: Any = graph.get_tensor_by_name(meta.signature_def[name].inputs["images"].name)
         shape = tuple(images.shape)
         session = tf.compat.v1.Session(graph=graph, config=config)
+        facts = session.run(constants)
     except Exception as error:  # damaged graphs fail in many ways
         raise ValueError(f"its graph is damaged: {error}") from error
-    return name, shape, lambda pixels: session.run(outputs, {images: pixels})
+    return name, shape, lambda pixels: session.run(outputs, {images: pixels}), facts
 
 
 def _needed_graph(graph: Any, outputs: Iterable[str]) -> Any:

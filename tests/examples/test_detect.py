@@ -11,7 +11,7 @@ from PIL import Image
 from gdn_keras.detection import Detector
 from gdn_keras.export import export_saved_model
 from gdn_keras.layers import ArctanContrast
-from gdn_keras.serving import load_predictor, read_input
+from gdn_keras.serving import load_predictor
 from tests.detection.networks import tiny_network
 
 FILE = Path(__file__).parents[2] / "examples" / "detect.py"
@@ -102,15 +102,6 @@ def test_a_model_that_is_none_is_one_line(main, pictures, tmp_path, capsys):
     for model in ("absent.keras", "wrong.keras", "empty"):
         code, _, errors = run(main, capsys, tmp_path / model, pictures / "grey.png")
         assert code == 2 and len(errors) == 1 and errors[0].startswith("error: ")
-
-
-def test_pictures_are_light_on_dark(tmp_path):
-    pixels = np.full((20, 30), 250, "uint8")
-    pixels[5:9, 6:20] = 0
-    Image.fromarray(pixels).save(tmp_path / "paper.png")
-    grey, _ = read_input(tmp_path / "paper.png", 1)
-    assert grey.shape == (20, 30, 1) and grey[0, 0, 0] == 5 and grey[6, 7, 0] == 255
-    assert read_input(tmp_path / "paper.png", 3)[0].shape == (20, 30, 3)
 
 
 def test_loading_names_what_is_missing(tmp_path):

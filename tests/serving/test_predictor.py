@@ -3,13 +3,16 @@
 import keras
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, TiffImagePlugin
 
+from gdn_keras.datasets import load_dataset, read_picture
 from gdn_keras.datasets.boxes import BoxedImage, read_boxed_images
+from gdn_keras.detection import Detector
 from gdn_keras.export import export_saved_model
-from gdn_keras.models import Classifier
-from gdn_keras.serving import Picture, Predictor, load_predictor, read_input
-from gdn_keras.serving.predictor import MAX_BATCH
+from gdn_keras.models import Classifier, gaussian_derivative_network
+from gdn_keras.serving import Picture, Predictor, load_predictor, read_pictures
+from gdn_keras.serving.predictor import MAX_BATCH, MAX_BATCH_PIXELS
+from tests.detection.networks import tiny_network
 from tests.exported import small_network
 
 
@@ -48,11 +51,11 @@ def files(tmp_path):
 
 def test_scenes_are_as_training_reads_them(files):
     for file in files:
-        scene, shrink = read_input(file, 3)
-        image = BoxedImage(file, scene.shape[:2], np.zeros((0, 4)), np.zeros(0))
+        [scene] = read_pictures(file, 3)
+        image = BoxedImage(file, scene.pixels.shape[:2], np.zeros((0, 4)), np.zeros(0))
         [pixels] = read_boxed_images([image])[0]
-        np.testing.assert_array_equal(pixels, scene, err_msg=file.name)
-        assert shrink == 1
+        np.testing.assert_array_equal(pixels, scene.pixels, err_msg=file.name)
+        assert scene.shrink == 1
 
 
 def test_both_formats_give_the_same_answers(models, files):
@@ -72,7 +75,7 @@ def test_sizes_are_those_in_the_file(models, tmp_path):
     large = np.kron(small, np.ones((16, 16, 1), "uint8"))
     Image.fromarray(large).save(tmp_path / "large.png")
     predictor = load_predictor(models / "saved_model")
-    picture = predictor.read(tmp_path / "large.png")
+    [picture] = predictor.read(tmp_path / "large.png")
     assert picture.shrink == 4
     [at_hand] = predictor.records([picture._replace(shrink=1.0)])
     [record] = predictor.answers([tmp_path / "large.png"])
@@ -120,3 +123,111 @@ def test_networks_that_take_no_pixels_are_refused(tmp_path):
     for name in ("model.keras", "saved_model"):
         with pytest.raises(OSError, match="pixels"):
             load_predictor(tmp_path / name)
+
+
+def test_classifiers_see_pictures_as_training_on_a_folder_does(tmp_path):
+    rng = np.random.default_rng(0)
+    sizes = [(20, 31), (90, 50), (40, 36), (200, 300), (41, 36)]
+    for k, size in enumerate(sizes * 2):
+        (tmp_path / "ab"[k % 2]).mkdir(exist_ok=True)
+        file = tmp_path / "ab"[k % 2] / f"{k}.png"
+        Image.fromarray(rng.integers(0, 256, (*size, 3), "uint8")).save(file)
+    data = load_dataset("folder", tmp_path, frame=40, validation_share=0.5)
+    trained = [*np.asarray(data.train.images), *np.asarray(data.validation.images)]
+    seen = [p.pixels for f in tmp_path.rglob("*.png") for p in read_pictures(f, 3, (40, 40))]
+    assert len(seen) == len(sizes) * 2
+    assert {pixels.tobytes() for pixels in trained} == {pixels.tobytes() for pixels in seen}
+
+
+def test_pages_are_pictures_and_thumbnails_are_not(tmp_path):
+    pages = [Image.fromarray(np.full((8, 9), 40 * k, "uint8")) for k in range(4)]
+    tag = TiffImagePlugin.ImageFileDirectory_v2()
+    tag[254] = 1
+    pages[2].encoderinfo = {"tiffinfo": tag}
+    pages[0].save(tmp_path / "a.tif", save_all=True, append_images=pages[1:])
+    found = [*read_pictures(tmp_path / "a.tif", 1)]
+    assert [picture.page for picture in found] == [1, 2, 4]
+    assert [picture.pixels.mean() for picture in found] == [0, 40, 120]
+    assert read_picture(tmp_path / "a.tif", 1).mean() == 0
+    cut = (tmp_path / "a.tif").read_bytes()[:-20]
+    (tmp_path / "cut.tif").write_bytes(cut)
+    *_, last = read_pictures(tmp_path / "cut.tif", 1)
+    assert last.error
+
+
+def test_polarity_is_that_of_the_file_unless_it_is_inverted(tmp_path):
+    pixels = np.full((20, 30), 250, "uint8")
+    pixels[5:9, 6:20] = 0
+    Image.fromarray(pixels).save(tmp_path / "paper.png")
+    for channels in (1, 3):
+        [plain] = read_pictures(tmp_path / "paper.png", channels)
+        [other] = read_pictures(tmp_path / "paper.png", channels, invert=True)
+        np.testing.assert_array_equal(plain.pixels[..., 0], pixels)
+        np.testing.assert_array_equal(other.pixels, 255 - plain.pixels)
+
+
+def test_enlarged_pictures_are_answered_in_pixels_of_the_file(tmp_path):
+    file = tmp_path / "model.keras"
+    Detector(tiny_network(2), num_classes=2, preprocessor=keras.layers.Rescaling(1 / 255)).save(
+        file
+    )
+    predictor = load_predictor(file)
+    small = np.random.default_rng(2).integers(0, 256, (24, 32), "uint8")
+    Image.fromarray(small).save(tmp_path / "a.png")
+    [picture] = predictor.read(tmp_path / "a.png", enlarge=3)
+    assert picture.pixels.shape == (72, 96, 1)
+    [found] = predictor.records([picture])
+    [larger] = predictor.records([picture._replace(shrink=1.0)])
+    assert found["detections"]
+    for one, three in zip(found["detections"], larger["detections"], strict=True):
+        np.testing.assert_allclose(np.multiply(3, one["box"]), three["box"], atol=0.03)
+        assert 3 * one["size"] == pytest.approx(three["size"], abs=0.03)
+    with pytest.raises(ValueError, match="enlarge"):
+        next(predictor.read(tmp_path / "a.png", enlarge=0))
+
+
+def test_batches_and_what_waits_are_bounded_by_memory(tmp_path):
+    shapes = []
+
+    def predict(images):
+        shapes.append(images.shape)
+        return {"num_detections": np.zeros(len(images), int)}
+
+    side = int(np.sqrt(MAX_BATCH_PIXELS / 2))
+    pictures = [Picture(str(k), np.zeros((side, side, 1), "uint8")) for k in range(5)]
+    Predictor(1, None, predict).records(pictures)
+    assert [shape[0] for shape in shapes] == [2, 2, 1]
+    assert Picture("x", np.zeros((9000, 12000, 1), "uint8")).weight > 64
+    assert pictures[0].weight == 1
+
+
+def test_saved_models_refuse_large_pictures_in_a_sentence(tmp_path, monkeypatch):
+    detector = Detector(
+        tiny_network(2),
+        num_classes=2,
+        preprocessor=keras.layers.Rescaling(1 / 255),
+        class_names=["cat", "dog"],
+    )
+    export_saved_model(detector, tmp_path / "model")
+    predictor = load_predictor(tmp_path / "model")
+    assert predictor.class_names == ("cat", "dog")
+    monkeypatch.setattr("gdn_keras.serving.predictor.MAX_WHOLE_PIXELS", 1000)
+    pictures = [Picture(str(n), np.zeros((n, n, 1), "uint8")) for n in (30, 40)]
+    small, large = predictor.records(pictures)
+    assert "detections" in small and ".keras" in large["error"]
+
+
+def test_large_pictures_are_cut_into_tiles(tmp_path, monkeypatch):
+    file = tmp_path / "model.keras"
+    network = gaussian_derivative_network((None, None, 1), (4,), 2, (1, 1.41, 2), readout="points")
+    preprocessor = keras.layers.Rescaling(1 / 255)
+    options = {"confidence_threshold": 0.05, "max_detections": 1000}
+    Detector(network, 2, preprocessor=preprocessor, **options).save(file)
+    predictor = load_predictor(file)
+    pixels = np.random.default_rng(3).integers(0, 256, (60, 80, 1), "uint8")
+    [whole] = predictor.records([Picture("a", pixels)])
+    monkeypatch.setattr("gdn_keras.serving.predictor.MAX_BATCH_PIXELS", 1000)
+    [tiled] = predictor.records([Picture("a", pixels)])
+    assert len(whole["detections"]) == len(tiled["detections"]) > 0
+    for one, two in zip(whole["detections"], tiled["detections"], strict=True):
+        np.testing.assert_allclose(one["box"], two["box"], atol=0.1)
