@@ -28,7 +28,9 @@ def scale_selection(model: keras.Model, images: np.ndarray, batch_size: int = 10
     layer = scale_channels_of(model)
     stack = _channel_model(model).predict(images, batch_size=batch_size, verbose=0)
     if layer.readout == "points":
-        return layer.points(np.shape(images)[1:3])[stack.max(axis=2).argmax(axis=1), 2]
+        grids = layer.point_grids(np.shape(images)[1:3])
+        scales = np.repeat([g.scale for g in grids], [g.rows * g.columns for g in grids])
+        return scales[stack.max(axis=2).argmax(axis=1)]
     return np.asarray(layer.scales)[winning_channels(stack)]
 
 

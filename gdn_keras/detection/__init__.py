@@ -4,6 +4,7 @@ from gdn_keras.detection.average_precision import AveragePrecision, average_prec
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
 from gdn_keras.detection.heat_maps import heat_maps
+from gdn_keras.detection.points import grid_points
 from gdn_keras.detection.size_precision import SizePrecision, evaluate_detector
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "average_precision",
     "draw_boxes",
     "evaluate_detector",
+    "grid_points",
     "heat_maps",
 ]
