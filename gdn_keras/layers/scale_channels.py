@@ -84,7 +84,8 @@ class ScaleChannels(keras.layers.Layer):
             is: feature maps are mirrored at the cone's end, so that the same weights with another
             cone, or read in another way, give other numbers.
         readout: Without a read-out layer: "map" for maps of the image's size, or "points" for what
-            the last grids hold, [batch, points, features]; see `points`. Points are not pooled.
+            the last grids hold, [batch, points, features]; see `point_grids`. Points are not
+            pooled.
         surround: Share of their height and width by which feature maps go on beyond the image on
             each side, for objects that reach its edge or go beyond it. The image is then continued
             with its edge pixels, and `boundary` is for feature maps only. Not for a network
