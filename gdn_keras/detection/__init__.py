@@ -6,6 +6,7 @@ from gdn_keras.detection.drawing import draw_boxes
 from gdn_keras.detection.heat_maps import heat_maps
 from gdn_keras.detection.points import grid_points
 from gdn_keras.detection.size_precision import SizePrecision, evaluate_detector
+from gdn_keras.detection.tiles import predict_tiled
 
 __all__ = [
     "AveragePrecision",
@@ -16,4 +17,5 @@ __all__ = [
     "evaluate_detector",
     "grid_points",
     "heat_maps",
+    "predict_tiled",
 ]
