@@ -38,8 +38,9 @@ def sample(
     (p, height), (q, width) = rows.shape, columns.shape
     channels = x.shape[-1]
     whole = isinstance(rows, np.ndarray) and isinstance(columns, np.ndarray)
-    if whole and at_once and rows.size * columns.size <= _SMALL:
-        both = np.einsum("ph,qw->qphw", rows, columns).reshape(q * p, height * width)
+    if at_once and whole and p * height * q * width <= _SMALL:
+        both = np.einsum("ph,qw->qphw", rows, columns)
+        both = both.reshape(q * p, height * width)
         x = _product(both, ops.reshape(x, (-1, height * width, channels)))
         return ops.reshape(x, (-1, q, p, channels))
     x = _product(rows, ops.reshape(x, (-1, height, width * channels)))

@@ -231,9 +231,9 @@ class Plan:
         """One channel; everything but the image is measured in units of sigma_0."""
         image, planes = self._image(shape, scale), {}
         ends = [size / scale / 2 * (1 + 2 * self.surround) for size in shape]
-        for key in zip(self.spacings, self.reaches, strict=True):
-            if key[0] and key not in planes:  # tensors of equal grids share one object
-                planes[key] = tuple(self._grid(end, *key) for end in ends)
+        for spacing, reach in zip(self.spacings, self.reaches, strict=True):
+            if spacing and (spacing, reach) not in planes:  # tensors of equal grids share one
+                planes[spacing, reach] = tuple(self._grid(end, spacing, reach) for end in ends)
         grids = [planes.get(key) for key in zip(self.spacings, self.reaches, strict=True)]
         return Batch((scale,), (image,), tuple(grids))
 
