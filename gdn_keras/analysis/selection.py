@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from gdn_keras.layers import ScaleChannels
 from gdn_keras.models import channel_model, network_of, scale_channels_of
 
+
 _channel_models: WeakKeyDictionary[keras.Model, keras.Model] = WeakKeyDictionary()
 
 
@@ -24,7 +25,9 @@ def scale_selection(model: keras.Model, images: np.ndarray, batch_size: int = 10
         _channel_models[model] = without_xla(channel_model(model))
     stack = _channel_models[model].predict(images, batch_size=batch_size, verbose=0)
     if layer.readout == "points":
-        return layer.points(np.shape(images)[1:3])[stack.max(axis=2).argmax(axis=1), 2]
+        grids = layer.point_grids(np.shape(images)[1:3])
+        scales = np.repeat([g.scale for g in grids], [g.rows * g.columns for g in grids])
+        return scales[stack.max(axis=2).argmax(axis=1)]
     return np.asarray(layer.scales)[winning_channels(stack)]
 
 

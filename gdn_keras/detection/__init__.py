@@ -4,6 +4,7 @@ from gdn_keras.detection.average_precision import AveragePrecision, average_prec
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
 from gdn_keras.detection.heat_maps import heat_maps
+from gdn_keras.detection.points import grid_points
 from gdn_keras.detection.size_precision import SizePrecision, evaluate_detector
 from gdn_keras.detection.tiles import predict_tiled
 
@@ -14,6 +15,7 @@ __all__ = [
     "average_precision",
     "draw_boxes",
     "evaluate_detector",
+    "grid_points",
     "heat_maps",
     "predict_tiled",
 ]

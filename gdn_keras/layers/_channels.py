@@ -6,15 +6,8 @@ from typing import Any
 
 from keras import ops
 
-from gdn_keras.layers._sampling import sample_at_once, sample_transposed, swap_axes
-from gdn_keras.scale_space import Band, Crop, Operator
-from gdn_keras.scale_space.sampling_plan import Group
-
-# For each group of channels, for each input of a layer, the edge of each channel.
-Edges = Sequence[Sequence[Sequence[Operator | Crop | None]]]
-
-# Entries of an operator's two matrices multiplied out, up to which one product is faster than two.
-_SMALL = 4096
+from gdn_keras.layers._sampling import sample, swap_axes
+from gdn_keras.scale_space import Batch, Plan
 
 
 @dataclass(frozen=True)
@@ -22,66 +15,88 @@ class Channels:
     """A tensor of the network, in all scale channels.
 
     Attributes:
-        tensors: One for each group of channels that have equal grids, [batch x channels, ...], the
-            channels of an image next to one another. Devices that have shared out the images then
-            keep their own. Before the image is lifted, the one tensor that all channels share.
-        counts: Number of channels in each group.
-        lifted: Whether channels have tensors of their own.
-        swapped: Whether rows and columns are swapped, as sampling leaves them.
+        tensors: One for each batch of channels that have equal grids, [images x channels, ...],
+            the channels of an image next to one another. Devices that have shared out the images
+            then keep their own. Before the image is lifted, the one tensor that all channels share.
+        plan: The plan of the network's grids.
+        batches: Its grids for these images.
+        number: Which of the network's tensors it is.
+        swapped: Whether rows and columns are swapped, as operators leave them.
     """
 
     tensors: tuple[Any, ...]
-    counts: tuple[int, ...]
-    lifted: bool = True
+    plan: Plan
+    batches: tuple[Batch, ...]
+    number: int = 0
     swapped: bool = False
+
+    @property
+    def counts(self) -> list[int]:
+        """Number of scale channels in each tensor; one, as long as they share it."""
+        if self.plan.spacings[self.number] == 0:
+            return [1]
+        return [len(batch.scales) for batch in self.batches]
 
     def map(self, function: Callable[[Any], Any]) -> "Channels":
         """Apply a function to the tensors."""
         return replace(self, tensors=tuple(function(x) for x in self.tensors))
 
-    def of_group(self, group: int) -> Any:
-        """The tensor that a group reads."""
-        return self.tensors[group if self.lifted else 0]
+    def onto(self, number: int) -> "Channels":
+        """On the grids of another tensor, smoothed if that one is; the image is lifted.
 
-    def sampled(self, group: int, edges: Sequence[Operator | Crop | None]) -> Any:
-        """The tensor of a group on other grids, given the edge of each of its channels.
-
-        Operators swap rows and columns.
+        The same, if that one is the image too or has no grid.
         """
-        x = self.of_group(group)
-        if self.lifted and all(edge is edges[0] for edge in edges):
-            return applied(x, edges[0], self.swapped)
-        parts = unjoined(x, self.counts[group]) if self.lifted else None
-        return joined(
-            [
-                applied(x if parts is None else parts[:, i], edge, self.swapped)
-                for i, edge in enumerate(edges)
-            ]
-        )
-
-    def smoothed(self, edges: Edges) -> "Channels":
-        """On other grids, by operators, which lift the image that channels share."""
-        tensors = tuple(self.sampled(group, edge) for group, (edge,) in enumerate(edges))
-        return replace(self, tensors=tensors, lifted=True, swapped=not self.swapped)
+        if not self.plan.spacings[number]:
+            return self
+        lifted = self.plan.spacings[self.number] != 0
+        tensors, swapped = [], self.swapped
+        for k, batch in enumerate(self.batches):
+            x = self.tensors[k if lifted else 0]
+            first, *others = self.plan.operators(batch, self.number, number)
+            if first is None:
+                rows, columns = (grid.size for grid in batch.grids[number] or ())
+                tensors.append(_middle(x, (columns, rows) if self.swapped else (rows, columns)))
+                continue
+            swapped = not self.swapped
+            # Rounded apart, the entries of the product no longer are one, and stencils times
+            # sigma^2 make much of that where sigma is many steps of the grid.
+            ways = self.swapped, self.plan.density <= 2
+            operators: list[Any] = [first] if lifted else [first, *others]
+            tensors.append(joined([sample(x, *operator, *ways) for operator in operators]))
+        return replace(self, tensors=tuple(tensors), number=number, swapped=swapped)
 
     def in_order(self) -> "Channels":
         """Rows and columns the right way round."""
         return replace(self.map(swap_axes), swapped=False) if self.swapped else self
 
+    def in_pixels(self) -> "Channels":
+        """Feature maps on the image's pixels."""
+        maps, ordered = [], self.in_order()
+        for x, count, batch in zip(ordered.tensors, self.counts, self.batches, strict=True):
+            parts = unjoined(x, count)
+            operators = self.plan.operators_to_pixels(batch)
+            sampled = [sample(parts[:, i], *operator) for i, operator in enumerate(operators)]
+            maps.append(swap_axes(joined(sampled)))
+        return replace(ordered, tensors=tuple(maps))
 
-def aligned(inputs: Sequence[Channels], edges: Edges) -> list[Channels]:
-    """What a layer is called on, on its grid and the same way round."""
-    result = []
-    for k, channels in enumerate(inputs):
-        found = [group[k] for group in edges]
-        if channels.lifted and any(edge is not None for group in found for edge in group):
-            tensors = tuple(channels.sampled(g, edge) for g, edge in enumerate(found))
-            swaps = isinstance(found[0][0], Operator)
-            channels = replace(channels, tensors=tensors, swapped=channels.swapped != swaps)
-        result.append(channels)
-    if len({channels.swapped for channels in result}) > 1:
-        result = [channels.in_order() for channels in result]
-    return result
+    def stacked(self) -> Any:
+        """[batch, scale channels, ...], for tensors of one shape."""
+        return ops.concatenate(list(map(unjoined, self.tensors, self.counts)), axis=1)
+
+    def points(self) -> Any:
+        """[batch, points, features]: the points of all channels, row by row."""
+        points = []
+        for x, count in zip(self.in_order().tensors, self.counts, strict=True):
+            _, rows, columns, features = ops.shape(x)
+            points.append(ops.reshape(x, (-1, count * rows * columns, features)))
+        return ops.concatenate(points, axis=1)
+
+
+def aligned(inputs: Sequence[Channels], number: int) -> list[Channels]:
+    """What a layer is called on, on its grids and the same way round."""
+    result = [channels.onto(number) for channels in inputs]
+    same = len({channels.swapped for channels in result}) == 1
+    return result if same else [channels.in_order() for channels in result]
 
 
 def joined(tensors: Sequence[Any]) -> Any:
@@ -98,57 +113,13 @@ def unjoined(x: Any, count: int) -> Any:
 
 def _reshaped(x: Any, start: tuple[int, ...], kept: int) -> Any:
     """`x` with its axes from `kept` on as they are, and `start` in place of those before."""
-    shape = ops.shape(x)
-    known = tuple(x.shape)
-    return ops.reshape(x, (*start, *(known[i] or shape[i] for i in range(kept, len(known)))))
-
-
-def applied(x: Any, edge: Operator | Crop | None, swapped: bool) -> Any:
-    """A tensor on another grid. Operators swap rows and columns, which may be `swapped` already."""
-    if edge is None:
-        return x
-    if isinstance(edge, Crop):
-        return _middle(x, edge[::-1] if swapped else edge)
-    rows, columns = (edge.columns, edge.rows) if swapped else (edge.rows, edge.columns)
-    # Rounded apart, the entries of the product no longer are one, and stencils times sigma^2 make
-    # much of that where sigma is many steps of the grid.
-    if isinstance(rows, Band) or isinstance(columns, Band):
-        return sample_transposed(x, rows, columns)
-    small = rows.size * columns.size <= _SMALL and edge.sigma <= 2
-    return sample_at_once(x, rows, columns) if small else sample_transposed(x, rows, columns)
+    return ops.reshape(x, (*start, *ops.shape(x)[kept:]))
 
 
 def _middle(x: Any, sizes: Sequence[Any]) -> Any:
     for axis, size in enumerate(sizes, start=1):
-        size = size if isinstance(size, int) else ops.cast(size, "int32")
-        start = (ops.shape(x)[axis] - size) // 2
-        x = x[(slice(None),) * axis + (slice(start, start + size),)]
+        length = ops.shape(x)[axis]
+        if size is not length and not (isinstance(size, int) and size == length):
+            start = (length - size) // 2
+            x = x[(slice(None),) * axis + (slice(start, start + size),)]
     return x
-
-
-def stacked_vectors(channels: Channels) -> Any:
-    """[batch, scale channels, ...] of channels with tensors of one shape."""
-    stacks = map(unjoined, channels.tensors, channels.counts)
-    return ops.concatenate(list(stacks), axis=1)
-
-
-def stacked_points(channels: Channels) -> Any:
-    """[batch, points, features]: the points of all channels, row by row."""
-    points = []
-    for x, count in zip(channels.in_order().tensors, channels.counts, strict=True):
-        _, rows, columns, features = ops.shape(x)
-        points.append(ops.reshape(x, (-1, count * rows * columns, features)))
-    return ops.concatenate(points, axis=1)
-
-
-def in_pixels(channels: Channels, groups: Sequence[Group]) -> Channels:
-    """Feature maps on the image's pixels."""
-    maps = []
-    for x, group in zip(channels.in_order().tensors, groups, strict=True):
-        parts = unjoined(x, len(group.scales))
-        sampled = [
-            sample_transposed(parts[:, i], operator.rows, operator.columns)
-            for i, operator in enumerate(group.outputs or ())
-        ]
-        maps.append(swap_axes(joined(sampled)))
-    return replace(channels, tensors=tuple(maps), swapped=False)

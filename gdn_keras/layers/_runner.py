@@ -8,8 +8,7 @@ import keras
 
 from gdn_keras.layers._calls import calls_of
 from gdn_keras.layers._channels import Channels, aligned
-from gdn_keras.scale_space import Node
-from gdn_keras.scale_space.sampling_plan import Group
+from gdn_keras.scale_space import Node, Plan, grid_spacings
 
 
 class Runner:
@@ -21,12 +20,19 @@ class Runner:
     Attributes:
         layers: The layers in the order of their calls.
         nodes: What the grids depend on.
+        spacings: Of the grids of all tensors, see `grid_spacings`.
     """
 
     def __init__(self, network: keras.Model):
         self._calls = calls_of(network)
         self.layers = [call.layer for call in self._calls]
         self.nodes: tuple[Node, ...] = tuple(call.node for call in self._calls)
+        self.spacings = grid_spacings(self.nodes)
+
+    @property
+    def has_maps(self) -> bool:
+        """Whether the network ends on feature maps, without a read-out."""
+        return self.spacings[-1] is not None
 
     def features(self, channels: Any) -> list[int]:
         """Feature channels of all tensors, the image's first."""
@@ -56,29 +62,35 @@ class Runner:
         return tensors
 
     def run_matched(
-        self, groups: Sequence[Group], image: Any, training: bool | None
+        self,
+        image: Any,
+        plan: Plan,
+        shape: tuple[Any, Any],
+        scales: Sequence[float],
+        training: bool | None,
     ) -> list[Channels]:
-        """All tensors of the network in the channels of a plan, each on its own grid."""
-        counts = tuple(len(group.scales) for group in groups)
-        states = [Channels((image,), counts, lifted=False)]
+        """All tensors of the network in the channels of a plan, each on its own grid.
+
+        `shape` is the height and width of the image, integers or tensors.
+        """
+        states = [Channels((image,), plan, plan.batches(shape, scales))]
         absorbed = {} if training else self._absorbed()
+        absorbing = {source: layer for layer, source in absorbed.values()}
         for n, (call, node) in enumerate(zip(self._calls, self.nodes, strict=True), start=1):
             inputs = [states[k] for k in call.inputs]
-            edges = [group.edges[n - 1] for group in groups]
             if n in absorbed:
-                states.append(inputs[0])
+                outputs = inputs[0]
             elif hasattr(call.layer, "run_channels"):
-                normalization = {k: layer for layer, k in absorbed.values()}.get(n)
-                options = {"normalization": normalization} if normalization else {}
+                options = {"normalization": absorbing[n]} if n in absorbing else {}
                 training_here = call.options.get("training", training)
-                states.append(call.layer.run_channels(inputs, edges, training_here, **options))
+                outputs = call.layer.run_channels(inputs[0], n, training_here, **options)
             else:
-                read = node.read is not None
-                inputs = inputs if read else aligned(inputs, edges)
+                inputs = inputs if node.read else aligned(inputs, n)
                 tensors = zip(*(channels.tensors for channels in inputs), strict=True)
-                outputs = tuple(call(xs, training) for xs in tensors)
-                swapped = inputs[0].swapped and not read
-                states.append(replace(inputs[0], tensors=outputs, swapped=swapped))
+                outputs = replace(inputs[0], tensors=tuple(call(xs, training) for xs in tensors))
+                if node.read:
+                    outputs = replace(outputs, swapped=False)
+            states.append(replace(outputs, number=n))
         return states
 
     def _absorbed(self) -> dict[int, tuple[keras.Layer, int]]:

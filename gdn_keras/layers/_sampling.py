@@ -9,35 +9,51 @@ from keras import backend, ops
 
 from gdn_keras.scale_space import Band, gaussian_kernel
 
+Matrix = np.ndarray | Band
 
-def sample_transposed(x: Any, rows: np.ndarray | Band, columns: np.ndarray | Band) -> Any:
+# Entries of two matrices multiplied out, up to which one product is faster than two.
+_SMALL = 4096
+
+
+def sample(
+    x: Any, rows: Matrix, columns: Matrix, swapped: bool = False, at_once: bool = True
+) -> Any:
     """A_y X A_x^T for every image and feature channel, rows and columns swapped in the result.
 
     Both products then are long matrix products over contiguous memory, with one transposition
-    between them; putting the axes back would cost another.
+    between them; putting the axes back would cost another. Small matrices are multiplied out, to
+    make one product.
 
     Args:
         x: [batch, height, width, channels].
         rows: A_y, [p, height].
         columns: A_x, [q, width].
+        swapped: Whether rows and columns of `x` are swapped already.
+        at_once: Whether matrices may be multiplied out.
 
     Returns:
         [batch, q, p, channels].
     """
+    rows, columns = (columns, rows) if swapped else (rows, columns)
     (p, height), (q, width) = rows.shape, columns.shape
     channels = x.shape[-1]
-    p, height, q, width = (_integer(n) for n in (p, height, q, width))
+    whole = isinstance(rows, np.ndarray) and isinstance(columns, np.ndarray)
+    if at_once and whole and p * height * q * width <= _SMALL:
+        both = np.einsum("ph,qw->qphw", rows, columns)
+        both = both.reshape(q * p, height * width)
+        x = _product(both, ops.reshape(x, (-1, height * width, channels)))
+        return ops.reshape(x, (-1, q, p, channels))
     x = _product(rows, ops.reshape(x, (-1, height, width * channels)))
     x = swap_axes(ops.reshape(x, (-1, p, width, channels)))
     x = _product(columns, ops.reshape(x, (-1, width, p * channels)))
     return ops.reshape(x, (-1, q, p, channels))
 
 
-def _product(matrix: np.ndarray | Band, x: Any) -> Any:
+def _product(matrix: Matrix, x: Any) -> Any:
     """Matrix times [batch, columns, features]."""
     if isinstance(matrix, np.ndarray):
         return ops.matmul(ops.convert_to_tensor(matrix, dtype=x.dtype), x)
-    count, size = (_integer(n) for n in matrix.shape)
+    count, size = matrix.shape
     tiles, tile, width = ops.shape(matrix.weights)
     features = ops.shape(x)[2]
     windows = ops.reshape(_windows(x, matrix.starts, width, size), (-1, tiles, width, features))
@@ -72,21 +88,6 @@ def _windows(x: Any, starts: Any, width: int, size: Any) -> Any:
         if start <= place < start + width
     ]
     return ops.concatenate(joined, axis=1)
-
-
-def _integer(size: Any) -> Any:
-    """A size that may be a tensor of floats, from a graph in which it is not known."""
-    return size if isinstance(size, int) else ops.cast(size, "int32")
-
-
-def sample_at_once(x: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
-    """The same as `sample_transposed`, by one product with both matrices multiplied out."""
-    (p, height), (q, width) = rows.shape, columns.shape
-    channels = x.shape[-1]
-    both = np.einsum("ph,qw->qphw", rows, columns).reshape(q * p, height * width)
-    both = ops.convert_to_tensor(both, dtype=x.dtype)
-    x = ops.matmul(both, ops.reshape(x, (-1, height * width, channels)))
-    return ops.reshape(x, (-1, q, p, channels))
 
 
 def pays_to_jit() -> bool:

@@ -65,9 +65,10 @@ def check_smoothing(layers: Sequence[keras.Layer]) -> tuple[str, float]:
     return rules.pop()
 
 
-def check_nodes(layers: Sequence[keras.Layer], nodes: Sequence[Node]) -> None:
+def check_nodes(
+    layers: Sequence[keras.Layer], nodes: Sequence[Node], spacings: Sequence[float | None]
+) -> None:
     """Raise unless each layer is given what it can take: an image, feature maps or vectors."""
-    spacings = grid_spacings(nodes)
     for node, layer in zip(nodes, layers, strict=True):
         sources = [spacings[k] for k in node.inputs]
         if None in sources and (node.sigma or node.read or set(sources) != {None}):

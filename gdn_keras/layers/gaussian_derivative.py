@@ -13,7 +13,7 @@ from gdn_keras.checks import (
     check_positive,
     check_truncation,
 )
-from gdn_keras.layers._channels import Channels, Edges
+from gdn_keras.layers._channels import Channels
 from gdn_keras.layers._sampling import pays_to_jit, smooth_depthwise, valid_convolution
 from gdn_keras.layers._validation import check_fixed, check_image_shape
 from gdn_keras.scale_space import (
@@ -160,11 +160,7 @@ class GaussianDerivative(keras.layers.Layer):
         return self.activation is keras.activations.linear
 
     def run_channels(
-        self,
-        inputs: Sequence[Channels],
-        edges: Edges,
-        training: bool | None,
-        normalization: Any = None,
+        self, inputs: Channels, number: int, training: bool | None, normalization: Any = None
     ) -> Channels:
         """The layer in all matched scale channels: smooth and sample, then one convolution.
 
@@ -172,14 +168,12 @@ class GaussianDerivative(keras.layers.Layer):
 
         Args:
             inputs: The tensor that it is called on.
-            edges: The operators to its grid.
+            number: Which of the network's tensors it makes.
             training: Whether it is called in training.
             normalization: A `ScaleBatchNormalization` to be made part of the kernel.
         """
-        (channels,) = inputs
-        smoothed = channels.map(lambda x: ops.cast(x, self.compute_dtype)).smoothed(edges)
-        operator: Any = edges[0][0][0]
-        kernel, bias = self.compose_kernel(operator.sigma), self.bias
+        smoothed = inputs.map(lambda x: ops.cast(x, self.compute_dtype)).onto(number)
+        kernel, bias = self.compose_kernel(inputs.plan.density), self.bias
         if normalization is not None:
             factor, offset = normalization.affine()
             kernel = kernel * factor

@@ -12,7 +12,7 @@ from gdn_keras.checks import (
     check_positive,
     check_truncation,
 )
-from gdn_keras.layers._channels import Channels, Edges
+from gdn_keras.layers._channels import Channels
 from gdn_keras.layers._sampling import pays_to_jit, smooth_depthwise
 from gdn_keras.layers._validation import check_fixed, check_image_shape
 from gdn_keras.scale_space import DEFAULT_TRUNCATION, Node
@@ -73,12 +73,9 @@ class GaussianSmoothing(keras.layers.Layer):
         """A tensor smoothed to sigma sigma_0, on a grid matched to it, for `ScaleChannels`."""
         return Node(inputs, check_positive("sigma", self.sigma))
 
-    def run_channels(
-        self, inputs: Sequence[Channels], edges: Edges, training: bool | None
-    ) -> Channels:
+    def run_channels(self, inputs: Channels, number: int, training: bool | None) -> Channels:
         """The layer in all matched scale channels."""
-        (channels,) = inputs
-        return channels.map(lambda x: ops.cast(x, self.compute_dtype)).smoothed(edges)
+        return inputs.map(lambda x: ops.cast(x, self.compute_dtype)).onto(number)
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         return tuple(input_shape)

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from gdn_keras.checks import check_non_negative, check_positive
-from gdn_keras.layers._channels import Channels, Edges
+from gdn_keras.layers._channels import Channels
 from gdn_keras.scale_space import Node
 
 
@@ -98,15 +98,11 @@ class ScaleBatchNormalization(keras.layers.BatchNormalization):
         """A tensor on the grid of the one before, for `ScaleChannels`."""
         return Node(inputs)
 
-    def run_channels(
-        self, inputs: Sequence[Channels], edges: Edges, training: bool | None
-    ) -> Channels:
+    def run_channels(self, inputs: Channels, number: int, training: bool | None) -> Channels:
         """The layer in all matched scale channels, each weighted equally."""
-        (channels,) = inputs
-        counts = channels.counts if channels.lifted else (1,)
-        shares = [count / sum(counts) for count in counts]
-        tensors = self(list(channels.tensors), training=training, weights=shares)
-        return replace(channels, tensors=tuple(tensors))
+        shares = [count / sum(inputs.counts) for count in inputs.counts]
+        tensors = self(list(inputs.tensors), training=training, weights=shares)
+        return replace(inputs, tensors=tuple(tensors))
 
     def affine(self, mean: Any = None, variance: Any = None) -> tuple[Any, Any]:
         """Factor and offset that normalisation amounts to; by default at the moving averages."""

@@ -3,17 +3,17 @@
 import copy
 import weakref
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from gdn_keras.checks import check_choice, check_positive, check_scales, check_surround
-from gdn_keras.layers._channels import in_pixels, stacked_points, stacked_vectors
+from gdn_keras.layers._channels import Channels
 from gdn_keras.layers._runner import Runner
 from gdn_keras.layers._sampling import extend, pays_to_jit
-from gdn_keras.layers._unknown_sizes import TracedFunctions
+from gdn_keras.layers._unknown_sizes import TensorPlan
 from gdn_keras.layers._validation import (
     check_image_shape,
     check_nodes,
@@ -29,7 +29,6 @@ from gdn_keras.scale_space import (
     Plan,
     PointGrid,
     dense_costs,
-    grid_spacings,
 )
 
 READOUTS = ("map", "points")
@@ -85,7 +84,8 @@ class ScaleChannels(keras.layers.Layer):
             is: feature maps are mirrored at the cone's end, so that the same weights with another
             cone, or read in another way, give other numbers.
         readout: Without a read-out layer: "map" for maps of the image's size, or "points" for what
-            the last grids hold, [batch, points, features]; see `points`. Points are not pooled.
+            the last grids hold, [batch, points, features]; see `point_grids`. Points are not
+            pooled.
         surround: Share of their height and width by which feature maps go on beyond the image on
             each side, for objects that reach its edge or go beyond it. The image is then continued
             with its edge pixels, and `boundary` is for feature maps only. Not for a network
@@ -140,11 +140,11 @@ class ScaleChannels(keras.layers.Layer):
     def _read(self) -> Runner:
         """The network as it is now, since its layers can be edited at any time."""
         runner = Runner(self.network)
-        check_nodes(runner.layers, runner.nodes)
+        check_nodes(runner.layers, runner.nodes, runner.spacings)
         check_smoothing(runner.layers)
         if self.sampling == "matched":
             check_steps(runner.layers, runner.nodes, self.density, self.scales)
-        has_maps = grid_spacings(runner.nodes)[-1] is not None
+        has_maps = runner.has_maps
         if self.readout == "points" and (not has_maps or self.pooling is not None):
             raise ValueError(
                 '`readout="points"` is for a network without a read-out layer, and points are not '
@@ -167,62 +167,39 @@ class ScaleChannels(keras.layers.Layer):
     @property
     def has_maps(self) -> bool:
         """Whether the network ends on feature maps, without a read-out layer."""
-        return grid_spacings(self._read().nodes)[-1] is not None
-
-    def plan(self, runner: Runner | None = None) -> Plan:
-        """The grids of matched channels, for images of any size."""
-        runner = runner or self._read()
-        boundary, truncation = check_smoothing(runner.layers)
-        return Plan(
-            nodes=runner.nodes,
-            boundary=boundary,
-            truncation=truncation,
-            density=self.density,
-            cone=self.cone,
-            to_pixels=self.readout == "map",
-            surround=self.surround,
-        )
+        return self._read().has_maps
 
     def costs(self, shape: Sequence[int]) -> list[Cost]:
         """Multiply-adds of each tensor, for one image of a height, width and channels."""
         runner, (height, width, channels) = self._read(), shape
         rest = (height, width), self.scales, runner.features(channels)
         if self.sampling == "matched":
-            return self.plan(runner).costs(*rest)
+            return self._plan(runner, rest[0]).costs(*rest)
         return dense_costs(runner.nodes, check_smoothing(runner.layers)[1], *rest)
 
     def point_grids(self, shape: Sequence[Any]) -> tuple[PointGrid, ...]:
         """The grid that each channel ends on, for images of the given height and width.
 
-        In a graph of unknown image size, height and width may be tensors.
+        In a graph of unknown image size, height and width may be tensors. The points of
+        `readout="points"` go channel by channel, the finest first, and row by row;
+        `gdn_keras.detection.grid_points` gives their positions.
         """
         if self.sampling == "dense":
             return tuple(PointGrid(scale, 1.0, *shape) for scale in self.scales)
-        sizes, xp = _sizes(shape)
-        grids = self.plan().point_grids(sizes, self.scales, xp)
-        if xp is np:
-            return grids
-        return tuple(
-            grid._replace(
-                rows=ops.cast(grid.rows, "int32"), columns=ops.cast(grid.columns, "int32")
-            )
-            for grid in grids
+        return self._plan(self._read(), shape).point_grids(tuple(shape), self.scales)
+
+    def _plan(self, runner: Runner, shape: Sequence[Any]) -> Plan:
+        """The grids of matched channels, for images of a known size or of any."""
+        known = all(isinstance(size, Integral) for size in shape)
+        boundary, truncation = check_smoothing(runner.layers)
+        return (Plan if known else TensorPlan)(
+            nodes=runner.nodes,
+            boundary=boundary,
+            truncation=truncation,
+            density=self.density,
+            cone=self.cone,
+            surround=self.surround,
         )
-
-    def points(self, shape: Sequence[int]) -> np.ndarray:
-        """(x, y, sigma_0) in pixels of each point of `readout="points"`, float32 [points, 3].
-
-        The image of the given height and width covers [0, width] x [0, height]. Points go channel
-        by channel, the finest first, and row by row.
-        """
-        height, width = shape
-        table = []
-        for scale, step, rows, columns in self.point_grids((height, width)):
-            y = height / 2 + step * (np.arange(rows) - (rows - 1) / 2)
-            x = width / 2 + step * (np.arange(columns) - (columns - 1) / 2)
-            yy, xx = np.meshgrid(y, x, indexing="ij")
-            table.append(np.stack([xx, yy, np.full_like(xx, scale)], axis=-1).reshape(-1, 3))
-        return np.concatenate(table).astype("float32")
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         check_image_shape(self, input_shape, minimum=3)
@@ -244,11 +221,10 @@ class ScaleChannels(keras.layers.Layer):
             if self.readout == "map":
                 return stack
             return ops.reshape(stack, (ops.shape(stack)[0], -1, stack.shape[-1]))
-        groups = self._groups(runner, image)
-        outputs = runner.run_matched(groups, image, training)[-1]
+        outputs = self._run_matched(runner, image, training)[-1]
         if self.readout == "points":
-            return stacked_points(outputs)
-        return stacked_vectors(in_pixels(outputs, groups) if groups[0].outputs else outputs)
+            return outputs.points()
+        return (outputs.in_pixels() if runner.has_maps else outputs).stacked()
 
     def layer_centers(self, inputs: Any) -> list[Any]:
         """What each layer with a scale of its own holds at the centre, in inference.
@@ -258,15 +234,15 @@ class ScaleChannels(keras.layers.Layer):
             normalization and activation.
         """
         runner, image = self._read(), self._prepared(inputs)
-        spacings, center = grid_spacings(runner.nodes), CentralPixel()
+        spacings, center = runner.spacings, CentralPixel()
         _, *others = (node for node in runner.nodes if node.sigma is not None)
         last = max(n for n, spacing in enumerate(spacings) if spacing is not None)
         ends = [*(node.inputs[0] for node in others), last]
         if self.sampling == "dense":
             tensors = runner.run_dense(image, self.scales, False)
             return [ops.stack([center(x) for x in tensors[n]], axis=1) for n in ends]
-        states = runner.run_matched(self._groups(runner, image), image, False)
-        return [stacked_vectors(states[n].map(center)) for n in ends]
+        states = self._run_matched(runner, image, False)
+        return [states[n].map(center).stacked() for n in ends]
 
     def _prepared(self, inputs: Any) -> Any:
         if not self.built:
@@ -284,13 +260,9 @@ class ScaleChannels(keras.layers.Layer):
                 image = extend(image, axis, margin, "edge")
         return image
 
-    def _groups(self, runner: Runner, image: Any) -> tuple[Any, ...]:
-        """The operators of all channels for an image."""
-        shape = tuple(image.shape[1:3])
-        if None not in shape:
-            return self.plan(runner).groups(shape, self.scales)
-        sizes, xp = _sizes(ops.shape(image)[1:3])
-        return self.plan(runner).groups(sizes, self.scales, xp, TracedFunctions())
+    def _run_matched(self, runner: Runner, image: Any, training: bool | None) -> list[Channels]:
+        shape = ops.shape(image)[1:3]
+        return runner.run_matched(image, self._plan(runner, shape), shape, self.scales, training)
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         batch, height, width, channels = input_shape
@@ -300,9 +272,8 @@ class ScaleChannels(keras.layers.Layer):
             known = None not in (height, width)
             grids = self.point_grids((height, width)) if known else ()
             return (batch, sum(g.rows * g.columns for g in grids) or None, features)
-        has_maps = grid_spacings(runner.nodes)[-1] is not None
         stack = () if self.pooling else (len(self.scales),)
-        return (batch, *stack, *((height, width) if has_maps else ()), features)
+        return (batch, *stack, *((height, width) if runner.has_maps else ()), features)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -326,10 +297,3 @@ class ScaleChannels(keras.layers.Layer):
 
 # Networks that are in a layer.
 _TAKEN: weakref.WeakSet[keras.Model] = weakref.WeakSet()
-
-
-def _sizes(shape: Sequence[Any]) -> tuple[tuple[Any, Any], Any]:
-    """Height and width, and the array functions to compute with them."""
-    if all(isinstance(size, int) for size in shape):
-        return tuple(shape), np
-    return tuple(ops.cast(size, "float64") for size in shape), ops

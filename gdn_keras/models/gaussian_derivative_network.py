@@ -1,5 +1,6 @@
 """The Gaussian derivative network as a functional Keras model."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -103,7 +104,7 @@ def gaussian_derivative_network(
             the middle of the image. "anywhere": the highest class scores of any place. "average":
             class scores of features averaged over the image, for textures. "points": scores at
             each point of the channels' last grids, [batch, points, classes], for detection; see
-            `ScaleChannels.points`. "map": scores at each pixel.
+            `ScaleChannels.point_grids`. "map": scores at each pixel.
         boxes: Whether points have four numbers more after the scores, for the boxes of objects;
             see `Detector`.
         head_width: Feature channels of a hidden layer before the scores (and boxes), which acts on
@@ -151,9 +152,9 @@ def gaussian_derivative_network(
     ]
     hidden = [] if head_width is None else _hidden_layer(head_width, policy)
     head = _head(num_classes, readout, sigmas[-1], jet, logits)
-    assemble = _residual_network if residual else _cascade
     box_layer = _box_layer(sigmas[-1], jet, logits) if boxes else None
-    network = assemble(layers, hidden, head, box_layer, input_shape[-1], policy)
+    any_image = keras.Input((None, None, input_shape[-1]), name="images")
+    network = _shared_network(layers, hidden, head, box_layer, any_image, residual)
 
     images = keras.Input(input_shape, name="images")
     stack = ScaleChannels(
@@ -226,50 +227,39 @@ def _box_layer(sigma: float, jet: dict[str, Any], dtype: Any) -> keras.Layer:
     )
 
 
-def _cascade(
+def _shared_network(
     layers: list[list[keras.Layer]],
     hidden: list[keras.Layer],
     head: list[keras.Layer],
     boxes: keras.Layer | None,
-    channels: int | None,
-    dtype: Any,
+    inputs: Any,
+    residual: bool,
 ) -> keras.Model:
-    cascade = [part for layer in layers for part in (*layer, keras.layers.ReLU(dtype=dtype))]
-    cascade += hidden
-    if boxes is None:
-        return keras.Sequential([*cascade, *head], name="shared_network")
-    inputs = keras.Input((None, None, channels), name="images")
-    outputs = _read(_through(cascade, inputs), head, boxes)
+    """A cascade; or the first layer, then blocks of two with a skip, and one that is left over."""
+    dtype = layers[0][0].dtype_policy
+    relu = functools.partial(keras.layers.ReLU, dtype=dtype)
+    if not residual and boxes is None:
+        cascade = [part for layer in layers for part in (*layer, relu())]
+        return keras.Sequential([*cascade, *hidden, *head], name="shared_network")
+    first, *others = layers
+    x = relu()(_through(first, inputs))
+    size = 2 if residual else 1
+    for block in (others[k : k + size] for k in range(0, len(others), size)):
+        y = _through(block[0], x)
+        if len(block) == 2:
+            y = _with_skip(x, _through(block[1], relu()(y)), dtype)
+        x = relu()(y)
+    x = _through(hidden, x)
+    scores = _through(head, x)
+    outputs = scores if boxes is None else keras.layers.Concatenate()([scores, boxes(x)])
     return keras.Model(inputs, outputs, name="shared_network")
 
 
-def _residual_network(
-    layers: list[list[keras.Layer]],
-    hidden: list[keras.Layer],
-    head: list[keras.Layer],
-    boxes: keras.Layer | None,
-    channels: int | None,
-    dtype: Any,
-) -> keras.Model:
-    """The first layer, then blocks of two with a skip; one that is left over stands alone."""
-    inputs = keras.Input((None, None, channels), name="images")
-    first, *others = layers
-    x = keras.layers.ReLU(dtype=dtype)(_through(first, inputs))
-    while others:
-        block, others = others[:2], others[2:]
-        y = _through(block[0], x)
-        if len(block) == 2:
-            y = _through(block[1], keras.layers.ReLU(dtype=dtype)(y))
-            if x.shape[-1] != y.shape[-1]:
-                x = keras.layers.Dense(y.shape[-1], use_bias=False, dtype=dtype)(x)
-            y = keras.layers.Add(dtype=dtype)([x, y])
-        x = keras.layers.ReLU(dtype=dtype)(y)
-    return keras.Model(inputs, _read(_through(hidden, x), head, boxes), name="shared_network")
-
-
-def _read(x: Any, head: list[keras.Layer], boxes: keras.Layer | None) -> Any:
-    scores = _through(head, x)
-    return scores if boxes is None else keras.layers.Concatenate()([scores, boxes(x)])
+def _with_skip(x: Any, y: Any, dtype: Any) -> Any:
+    """The sum; what is skipped gets as many features by learned weights."""
+    if x.shape[-1] != y.shape[-1]:
+        x = keras.layers.Dense(y.shape[-1], use_bias=False, dtype=dtype)(x)
+    return keras.layers.Add(dtype=dtype)([x, y])
 
 
 def _through(layers: list[keras.Layer], x: Any) -> Any:

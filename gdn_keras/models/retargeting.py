@@ -1,5 +1,6 @@
 """Other models from the weights of one: other sizes and scales, the stack before pooling."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -142,27 +143,23 @@ def _has_boxes(network: keras.Model) -> bool:
 
 def _read_as(network: keras.Model, readout: str) -> keras.Model:
     """The network with another read-out, or none, in the place of the one it has."""
-    kinds = tuple(READOUTS.values())
-    found = [layer for layer in network.layers if isinstance(layer, kinds)]
-    last = found[-1] if found else network.layers[-1]
-    replacement = []
-    if readout in READOUTS:
-        replacement = [READOUTS[readout](dtype=last.dtype_policy)]
+    found = [layer for layer in network.layers if isinstance(layer, tuple(READOUTS.values()))]
+    dtype = (found or network.layers)[-1].dtype_policy
+    replacement = READOUTS[readout](dtype=dtype) if readout in READOUTS else None
     if isinstance(network, keras.Sequential):
-        layers: list[keras.Layer] = []
-        for layer in network.layers:
-            layers += replacement if layer in found else [layer]
-        return keras.Sequential(layers if found else [*layers, *replacement], name=network.name)
+        kept = [replacement if layer in found else layer for layer in network.layers]
+        kept = [*kept, None if found else replacement]
+        return keras.Sequential([x for x in kept if x is not None], name=network.name)
 
     def call(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
         if layer not in found:
             return layer(*args, **kwargs)
-        return replacement[0](args[0]) if replacement else args[0]
+        return args[0] if replacement is None else replacement(args[0])
 
     copy = keras.models.clone_model(network, clone_function=lambda x: x, call_function=call)
-    if found or not replacement:
+    if found or replacement is None:
         return copy
-    return keras.Model(copy.input, replacement[0](copy.output), name=network.name)
+    return keras.Model(copy.input, replacement(copy.output), name=network.name)
 
 
 def channel_model(model: keras.Model) -> keras.Model:
@@ -170,11 +167,7 @@ def channel_model(model: keras.Model) -> keras.Model:
 
     It shares its weights with `model`, which itself pools over the second axis.
     """
-    layer, network = _require_graph(model), network_of(model)
-    stack = layer.output
-    if layer.pooling is not None:
-        stack = ChannelStack(layer, name=f"{layer.name}_unpooled")(layer.input)
-    return _prepared(model, ImageModel(network.input, stack, name=f"{model.name}_channels"))
+    return _prepared(model, _stack(model), "channels")
 
 
 def with_channels(model: keras.Model) -> keras.Model:
@@ -182,13 +175,18 @@ def with_channels(model: keras.Model) -> keras.Model:
 
     It shares its weights with `model`.
     """
-    network = network_of(model)
-    outputs = [network.output, _require_graph(model).output]
-    return _prepared(model, ImageModel(network.input, outputs, name=f"{model.name}_with_channels"))
+    return _prepared(model, [network_of(model).output, _stack(model)], "with_channels")
 
 
-def _prepared(model: keras.Model, network: keras.Model) -> keras.Model:
-    """A network that shares its weights with a model's, behind that model's preprocessor."""
+def _stack(model: keras.Model) -> Any:
+    """The stack of scale channels in the graph of a model."""
+    layer = _require_graph(model)
+    return layer.output if layer.pooling is None else ChannelStack(layer)(layer.input)
+
+
+def _prepared(model: keras.Model, outputs: Any, suffix: str) -> keras.Model:
+    """A model with other outputs of a model's network, behind that model's preprocessor."""
+    network = ImageModel(network_of(model).input, outputs, name=f"{model.name}_{suffix}")
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is None:
         return network
@@ -199,17 +197,8 @@ def _prepared(model: keras.Model, network: keras.Model) -> keras.Model:
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
-class ChannelStack(keras.layers.Layer):
+class ChannelStack(keras.layers.Wrapper):
     """What a `ScaleChannels` layer pools, with the same weights."""
-
-    def __init__(self, layer: ScaleChannels, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.layer = layer
-
-    def build(self, input_shape: Sequence[int | None]) -> None:
-        if not self.layer.built:
-            self.layer.build(input_shape)
-        self.built = True
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         return self.layer.channels(inputs, training)
@@ -217,17 +206,6 @@ class ChannelStack(keras.layers.Layer):
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         batch, *rest = self.layer.compute_output_shape(input_shape)
         return (batch, len(self.layer.scales), *rest)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "layer": keras.saving.serialize_keras_object(self.layer),
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "ChannelStack":
-        layer = keras.saving.deserialize_keras_object(config["layer"])
-        return cls(**{**config, "layer": layer})
 
 
 def parameter_counts(model: keras.Model) -> dict[str, int]:
@@ -245,15 +223,8 @@ def parameter_counts(model: keras.Model) -> dict[str, int]:
         if hasattr(layer, "compose_kernel"):
             _, c_in, c_out = layer.kernel.shape
             paper += (len(jet_orders(layer.order, layer.zero_order)) + 1) * c_in * c_out
-    return {
-        "paper": paper,
-        "trainable": sum(_size(w) for w in model.trainable_weights),
-        "non_trainable": sum(_size(w) for w in model.non_trainable_weights),
-    }
-
-
-def _size(weight: Any) -> int:
-    size = 1
-    for n in weight.shape:
-        size *= n
-    return size
+    sizes = [
+        sum(math.prod(weight.shape) for weight in weights)
+        for weights in (model.trainable_weights, model.non_trainable_weights)
+    ]
+    return {"paper": paper, "trainable": sizes[0], "non_trainable": sizes[1]}

@@ -30,12 +30,22 @@ def make_detector(boxes=False, scales=(1.0, 2**0.5, 2.0), **options):
     )
 
 
-def test_points_are_those_of_the_layer():
-    detector = make_detector()
-    layer = detector.network.get_layer("scale_channels")
-    points = grid_points(layer.point_grids((40, 56)), (40, 56))
-    found = np.stack([ops.convert_to_numpy(v) for v in points[:3]], axis=1)
-    np.testing.assert_allclose(found, layer.points((40, 56)), rtol=1e-5, atol=1e-5)
+def test_points_are_channel_by_channel_and_row_by_row():
+    layer = make_detector().network.get_layer("scale_channels")
+    grids = layer.point_grids((40, 56))
+    points = grid_points(grids, (40, 56))
+    x, y, scale, _ = (ops.convert_to_numpy(values) for values in points)
+    first = 0
+    for grid in grids:
+        part = slice(first, first + grid.rows * grid.columns)
+        first = part.stop
+        assert set(scale[part]) == {np.float32(grid.scale)}
+        xx, yy = (values[part].reshape(grid.rows, grid.columns) for values in (x, y))
+        for along, size in ((xx[0], 56), (yy[:, 0], 40)):
+            np.testing.assert_allclose(along[len(along) // 2], size / 2)
+            np.testing.assert_allclose(np.diff(along), grid.step, rtol=1e-5)
+        assert np.ptp(xx, axis=0).max() == np.ptp(yy, axis=1).max() == 0
+    assert first == len(x)
 
 
 @pytest.mark.parametrize(("boxes", "residual"), [(False, True), (True, False)])

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from gdn_keras.detection import grid_points
 from gdn_keras.layers import (
     CentralPixel,
     GaussianDerivative,
@@ -11,6 +12,8 @@ from gdn_keras.layers import (
     ScaleBatchNormalization,
     ScaleChannels,
 )
+from gdn_keras.layers._runner import Runner
+from gdn_keras.scale_space import Plan
 from tests.harness import run_layer_test
 from tests.layers import oracle
 from tests.layers.networks import (
@@ -69,25 +72,23 @@ def test_branches_and_read_outs_against_brute_force(read, boundary):
 
 
 def test_a_skip_of_equal_sigma_is_a_crop_and_of_unlike_sigma_is_resampled():
-    """The matched network by hand: each branch on its own grid, in one channel of sigma_0 = 1."""
-    layer = ScaleChannels(residual_network(dtype="float64"), (1.0,), None, dtype="float64")
-    (group,) = layer.plan().groups((31, 25), layer.scales)
-    add, concatenate = (
-        group.edges[layer.shared_layers.index(x)]
-        for x in layer.network.layers
-        if isinstance(x, (keras.layers.Add, keras.layers.Concatenate))
-    )
-    assert add == ((None,), (None,))  # maps are not cut, so there is nothing to crop
-    (same,), (finer,) = concatenate
-    assert same is None and finer.rows.shape == (25, 31)  # steps of 1.25 and 1 in 31 pixels
+    nodes = Runner(residual_network()).nodes
+    first, inner, _, add, last, concatenate = range(1, 7)
+    plan = Plan(nodes, "symmetric", 1e-3)
+    (batch,) = plan.batches((31, 25), (1.0,))
+    # Maps are not cut, so there is nothing to crop.
+    assert batch.grids[first] == batch.grids[inner] == batch.grids[add]
+    assert plan.operators(batch, first, add) == (None,)
+    assert plan.operators(batch, last, concatenate) == (None,)
+    (finer,) = plan.operators(batch, add, concatenate)
+    assert finer.rows.shape == (25, 31)  # steps of 1.25 and 1 in 31 pixels
     np.testing.assert_allclose(finer.rows.sum(axis=1), 1)
-    cone = ScaleChannels(residual_network(CentralPixel), (1.0,), None, cone=2.0)
-    (group,) = cone.plan().groups((61, 61), cone.scales)
-    (add,) = (k for k, x in enumerate(cone.shared_layers) if isinstance(x, keras.layers.Add))
-    (cut,), (whole,) = group.edges[add]
+    cone = Plan(Runner(residual_network(CentralPixel)).nodes, "symmetric", 1e-3, cone=2.0)
+    (batch,) = cone.batches((61, 61), (1.0,))
     # The input of the inner layer is needed further out than the sum.
-    first, second = (len(group.edges[k][0][0].rows) - 2 for k in (0, 1))
-    assert cut.rows == cut.columns == second < first and whole is None
+    rows, columns = batch.grids[add]
+    assert rows == columns == batch.grids[inner][0] and rows.size < batch.grids[first][0].size
+    assert cone.operators(batch, first, add) == (None,)
 
 
 @pytest.mark.parametrize("read", READOUTS)
@@ -150,7 +151,8 @@ def test_points_are_the_maps_of_the_last_grids():
     y, x = (np.arange(n) + 0.5 for n in shape)
     blob = np.exp(-((x - x0) ** 2 + (y[:, None] - y0) ** 2) / (2 * 3.0**2))
     scores = numpy(layer(blob[None, ..., None].astype("float32")))[0, :, 0]
-    table = layer.points(shape)
+    points = grid_points(layer.point_grids(shape), shape)
+    table = np.stack([numpy(values) for values in points[:3]], axis=1)
     assert scores.shape == (len(table),) and layer.compute_output_shape((1, 40, 61, 1)) == (
         1,
         len(table),

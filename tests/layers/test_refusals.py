@@ -174,4 +174,4 @@ def test_points_have_no_pooling_and_no_read_out():
     with pytest.raises(ValueError, match="without a read-out"):
         ScaleChannels(residual_network(CentralPixel), SCALES, None, readout="points")
     with pytest.raises(ValueError, match="without a read-out"):
-        ScaleChannels(residual_network(CentralPixel), SCALES).points((20, 20))
+        ScaleChannels(residual_network(CentralPixel), SCALES).point_grids((20, 20))

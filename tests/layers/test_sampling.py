@@ -3,23 +3,22 @@ import numpy as np
 import pytest
 from keras import ops
 
-from gdn_keras.layers._sampling import (
-    sample_at_once,
-    sample_transposed,
-    valid_convolution,
-)
+from gdn_keras.layers._sampling import sample, valid_convolution
 from gdn_keras.scale_space import Grid, sampling_matrix
 from gdn_keras.scale_space.grids import sampling_band
 
 
-@pytest.mark.parametrize("sample", [sample_transposed, sample_at_once])
-def test_sampling_swaps_rows_and_columns(sample):
+@pytest.mark.parametrize("at_once", [False, True])
+def test_sampling_swaps_rows_and_columns(at_once):
     rng = np.random.default_rng(0)
     rows, columns = rng.normal(size=(3, 5)), rng.normal(size=(4, 7))
     x = rng.normal(size=(2, 5, 7, 3)).astype("float32")
     expected = np.einsum("ph,bhwc,qw->bqpc", rows, x, columns)
-    found = ops.convert_to_numpy(sample(x, rows, columns))
+    found = ops.convert_to_numpy(sample(x, rows, columns, at_once=at_once))
     np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+    swapped = sample(np.swapaxes(x, 1, 2), rows, columns, swapped=True, at_once=at_once)
+    swapped = np.swapaxes(ops.convert_to_numpy(swapped), 1, 2)
+    np.testing.assert_allclose(swapped, expected, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("tile", [8, 32])
@@ -31,7 +30,7 @@ def test_bands_give_the_products_of_their_matrices(tile, size, ratio):
     band = sampling_band(source, target, 1.25, tile=tile)
     x = np.random.default_rng(0).normal(size=(2, size, size, 3)).astype("float32")
     expected = np.einsum("ph,bhwc,qw->bqpc", matrix, x, matrix)
-    found = ops.convert_to_numpy(sample_transposed(x, band, band))
+    found = ops.convert_to_numpy(sample(x, band, band))
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 

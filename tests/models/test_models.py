@@ -110,7 +110,9 @@ def test_outputs(tmp_path, readout, shape, residual):
     options = {**SMALL, "widths": (4, 6, 5), "zero_order": True, "order": 3, "residual": residual}
     model = models.gaussian_derivative_network(**options, readout=readout)
     channels = models.scale_channels_of(model)
-    shape = (len(channels.points((24, 24))), 3) if shape is None else shape
+    if shape is None:
+        grids = channels.point_grids((24, 24))
+        shape = (sum(grid.rows * grid.columns for grid in grids), 3)
     assert model.output_shape == (None, *shape)
     x = images((24, 24, 1))
     expected = model.predict(x, verbose=0)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdn_keras.scale_space import Crop, Node, Plan, cascade, dense_costs, truncation_radius
+from gdn_keras.scale_space import Node, Plan, cascade, dense_costs, truncation_radius
 
 SIGMAS = tuple(1.25**k for k in range(6))
 SCALES = tuple(2 ** (i / 2) for i in range(-1, 7))
@@ -22,18 +22,18 @@ def features(widths):
     return (1, *widths, widths[-1])
 
 
-def lifts(group):
+def lifts(batch, **options):
     """The first layer's operator in each channel."""
-    ((found,), *_) = group.edges
-    return found
+    return plan(**options).operators(batch, 0, 1)
 
 
-def operators(group):
+def operators(batch, **options):
     """The operators of the layers after the first, which all channels share."""
     found = []
-    for (edges,) in group.edges[1 : len(SIGMAS)]:
-        assert all(edge is edges[0] for edge in edges)
-        found.append(edges[0])
+    for k in range(1, len(SIGMAS)):
+        first, *others = plan(**options).operators(batch, k, k + 1)
+        assert all(other is first for other in others)
+        found.append(first)
     return found
 
 
@@ -42,20 +42,20 @@ def sizes(operators):
 
 
 def test_channels_share_their_operators():
-    groups = plan().groups((112, 112), SCALES)
-    assert [scale for group in groups for scale in group.scales] == list(SCALES)
+    batches = plan().batches((112, 112), SCALES)
+    assert [scale for batch in batches for scale in batch.scales] == list(SCALES)
     # The channels that the image does not cut run as one batch.
-    assert len(groups[0].scales) >= 4
-    for group in groups:
-        assert len(lifts(group)) == len(group.scales)
-        assert {op.sigma for op in (*lifts(group), *operators(group))} == {1.0}
+    assert len(batches[0].scales) >= 4
+    for batch in batches:
+        assert len(lifts(batch)) == len(batch.scales)
+        assert len(operators(batch)) == len(SIGMAS) - 1
 
 
 @given(st.integers(8, 200), st.sampled_from(SCALES), st.sampled_from([2, 3, 4]))
 def test_operators_do_not_depend_on_scale(size, scale, factor):
     """A channel on an image, and one `factor` coarser on an image `factor` larger."""
-    (one,) = plan().groups((size, size), [scale])
-    (other,) = plan().groups((size * factor, size * factor), [scale * factor])
+    (one,) = plan().batches((size, size), [scale])
+    (other,) = plan().batches((size * factor, size * factor), [scale * factor])
     for a, b in zip(operators(one), operators(other), strict=True):
         np.testing.assert_allclose(a.rows, b.rows, atol=1e-9)
         np.testing.assert_allclose(a.columns, b.columns, atol=1e-9)
@@ -63,35 +63,35 @@ def test_operators_do_not_depend_on_scale(size, scale, factor):
 
 @pytest.mark.parametrize("shape", [(112, 112), (113, 64), (9, 28)])
 def test_operators_fit_together_and_end_at_the_center(shape):
-    for group in plan().groups(shape, SCALES):
-        for lift in lifts(group):
+    for batch in plan().batches(shape, SCALES):
+        for lift in lifts(batch):
             assert (lift.rows.shape[1], lift.columns.shape[1]) == shape
-            chain = (lift, *operators(group))
+            chain = (lift, *operators(batch))
             for (height, width), op in zip(sizes(chain), chain[1:], strict=False):
                 assert (op.rows.shape[1], op.columns.shape[1]) == (height, width)
             assert sizes(chain)[-1] == (1, 1)
 
 
 def test_maps_come_back_to_the_image():
-    for group in plan(center=False).groups((40, 31), SCALES):
-        assert [(len(op.rows), len(op.columns)) for op in group.outputs] == [
-            (40, 31) for _ in group.scales
-        ]
+    maps = plan(center=False)
+    for batch in maps.batches((40, 31), SCALES):
+        found = [(len(op.rows), len(op.columns)) for op in maps.operators_to_pixels(batch)]
+        assert found == [(40, 31)] * len(batch.scales)
 
 
 def test_zero_boundary_mirrors_where_the_cone_ends_the_grid():
-    for group in plan(boundary="constant").groups((112, 112), SCALES[:1]):
-        for op in operators(group):
+    for batch in plan(boundary="constant").batches((112, 112), SCALES[:1]):
+        for op in operators(batch, boundary="constant"):
             np.testing.assert_allclose(op.rows.sum(axis=1), 1)
 
 
 def test_costs_count_what_the_plan_needs():
     widths = (2, 3, 4, 5, 6, 7)
     expected = 0
-    for group in plan().groups((30, 22), SCALES[:2]):
-        for lift in lifts(group):
+    for batch in plan().batches((30, 22), SCALES[:2]):
+        for lift in lifts(batch):
             x = np.ones((30, 22, 1))
-            for k, op in enumerate((lift, *operators(group))):
+            for k, op in enumerate((lift, *operators(batch))):
                 c = x.shape[-1]
                 expected += op.rows.size * x.shape[1] * c
                 expected += op.columns.size * len(op.rows) * c
@@ -122,11 +122,13 @@ def test_an_octave_of_coarser_channels_costs_next_to_nothing():
 def test_a_cone_cuts_branches_as_far_as_their_consumers_reach():
     """Image -> a -> b, and a + b at the centre: a is needed for b, and for the sum less far."""
     nodes = (Node((0,), 1.0, 1), Node((1,), 1.0, 1), Node((1, 2)), Node((3,), read="center"))
-    (group,) = Plan(nodes, "symmetric", 1e-3, cone=3.0).groups((99, 99), [1.0])
-    a, b, merge, read = group.edges
-    assert sizes(a[0]) == [(7, 7)]  # three standard deviations of one more smoothing
-    assert sizes(b[0]) == [(1, 1)]
-    assert merge == ((Crop(1, 1),), (None,)) and read == ((None,),)
+    network = Plan(nodes, "symmetric", 1e-3, cone=3.0)
+    (batch,) = network.batches((99, 99), [1.0])
+    # Three standard deviations of one more smoothing; the sum and what is read of it are a point.
+    assert [grid and grid[0].size for grid in batch.grids] == [None, 7, 1, 1, None]
+    assert sizes(network.operators(batch, 0, 1)) == [(7, 7)]
+    assert sizes(network.operators(batch, 1, 2)) == [(1, 1)]
+    assert network.operators(batch, 1, 3) == (None,)  # nothing to do but to crop
 
 
 @given(st.integers(3, 90), st.integers(3, 90), st.sampled_from(SCALES))
