@@ -1,7 +1,7 @@
 """Crops of annotated pictures, drawn at random, for the training of detectors."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 IGNORED = -2  # label of what is neither an object to be found nor background
 
-_ABOUT_OBJECTS = 0.75  # share of the crops that hold an object which a picture has
+_ABOUT_OBJECTS = 0.75  # share of the crops that are taken about an object to learn
 _VISIBLE = 0.5  # least share of an object that a crop may leave of it
 _MAGNIFICATIONS = (2.0, 4.0)  # of crops that show the insides of objects
 _GAMMA, _CONTRAST, _BRIGHTNESS = 0.3, 0.3, 0.1  # largest changes: logs, and share of the range
@@ -53,6 +53,7 @@ class Crops:
         turns: Whether they are turned by multiples of 90 degrees.
         light: Whether brightness, contrast and gamma are changed a little.
         insides: Share of the crops that are enlarged.
+        prepare: Function of the uint8 pixels of a picture, before crops are taken of it.
     """
 
     images: Sequence[BoxedImage]
@@ -64,26 +65,34 @@ class Crops:
     turns: bool = False
     light: bool = True
     insides: float = 0.15
+    prepare: Callable[[np.ndarray], np.ndarray] | None = None
     _kept: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        learned = [self._learned(image.boxes * self.resolution).any() for image in self.images]
+        self._useful = np.flatnonzero(learned)
+        if not len(self._useful):
+            raise ValueError(f"`images` must have boxes of `sizes`. Received: {self.sizes}")
 
     def draw(self, seed: int, index: int) -> Crop:
         """The crop of a number."""
         rng = np.random.default_rng([seed, index])
-        number = int(rng.integers(len(self.images)))
+        enlarged, about = rng.random(2) < (self.insides, _ABOUT_OBJECTS)
+        number = int(rng.choice(self._useful if about else len(self.images)))
         pixels, boxes = self._read(number)
         labels = np.where(self._learned(boxes), self.images[number].labels, IGNORED)
-        enlarged = bool(len(boxes)) and rng.random() < self.insides
-        if enlarged:
+        if enlarged and len(boxes):
             crop = self._inside(rng, pixels, boxes)
         else:
-            crop = self._cut(rng, pixels, boxes, labels)
+            crop = self._cut(rng, pixels, boxes, labels, bool(about))
         return _relit(rng, self._turned(rng, crop)) if self.light else self._turned(rng, crop)
 
     def _read(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Pixels and boxes of a picture at the resolution."""
         if number in self._kept:
             return self._kept[number]
-        read = read_boxed_image(self.images[number], self.resolution, self.channels)
+        pixels, boxes = read_boxed_image(self.images[number], self.resolution, self.channels)
+        read = (pixels if self.prepare is None else self.prepare(pixels)), boxes
         if sum(pixels.nbytes for pixels, _ in self._kept.values()) < _BYTES_KEPT:
             self._kept[number] = read
         return read
@@ -94,12 +103,17 @@ class Crops:
         return (low <= sides) & (sides <= high)
 
     def _cut(
-        self, rng: np.random.Generator, pixels: np.ndarray, boxes: np.ndarray, labels: np.ndarray
+        self,
+        rng: np.random.Generator,
+        pixels: np.ndarray,
+        boxes: np.ndarray,
+        labels: np.ndarray,
+        about: bool,
     ) -> Crop:
         """A crop anywhere, or about one of the objects to learn."""
         wanted, room = np.flatnonzero(labels >= 0), np.subtract(pixels.shape[1::-1], self.side)
         low, high = np.minimum(room, 0), np.maximum(room, 0)
-        if len(wanted) and rng.random() < _ABOUT_OBJECTS:
+        if about and len(wanted):
             box = boxes[rng.choice(wanted)]
             ends = np.sort([box[2:] - self.side, box[:2]], axis=0)
             low, high = (np.clip(end, low, high) for end in ends)

@@ -100,12 +100,12 @@ class DetectionTask(Task):
     def network(self) -> Detector:
         return self._detector(self.recipe.train_scales)
 
-    def _detector(self, scales: tuple[float, ...]) -> Detector:
+    def _detector(self, scales: tuple[float, ...], **changes: Any) -> Detector:
         return Detector(
             self.points(self.recipe, scales, len(self.class_names), self.channels),
             num_classes=len(self.class_names),
             class_names=self.class_names,
-            **self.arguments(),
+            **{**self.arguments(), **changes},
         )
 
     def finish(self, model: Detector) -> Detector:

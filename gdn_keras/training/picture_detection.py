@@ -15,6 +15,7 @@ import numpy as np
 from gdn_keras.checks import check_non_negative, check_positive
 from gdn_keras.datasets import BoxedImage, Crops, crop_pipeline, load_boxes, split_boxes
 from gdn_keras.detection.detector import Detector
+from gdn_keras.layers import ContrastStretch
 from gdn_keras.reporting import Reporter
 from gdn_keras.training.detection_task import (
     AVERAGE_PRECISION,
@@ -40,12 +41,15 @@ from gdn_keras.training.recipe import COUNT, at_least, recipe, setting
 from gdn_keras.training.report_page import Picture, Section, shown
 
 _LENGTHS = (24, 28)  # pixels of the median object in training, where the pictures may be resampled
-_ENLARGED = 2.0  # most that training pictures are
+_ENLARGED = 2.0  # most that training pictures are, and most that small objects ask for
 _CROPS = (112, 160)  # pixels
-_TRAIN_OCTAVES = (-1, 2)  # log2 of the finest and the coarsest sigma_0 in training, at most
+_TRAIN_STEPS = (
+    -2,
+    4,
+)  # log of the finest and the coarsest sigma_0 in training over that of sqrt(2)
 _FINEST = 0.5  # sigma_0 in pixels
-_FOUND = (0.5, 4.0)  # sizes to find, relative to nearly the smallest and the largest box
-_NEARLY_ALL = (2, 98)  # percent
+_BEYOND = 2**0.25  # half a channel
+_NEARLY_ALL = (5, 95)  # percent of the boxes of a class
 _PART_THRESHOLD = 0.7
 _SWITCH = {"action": argparse.BooleanOptionalAction}
 
@@ -144,6 +148,9 @@ class PictureRecipe(DetectionRecipe):
         type=float,
         metavar="SHARE",
     )
+    stretch: bool = setting(
+        False, "stretch each picture's contrast to its own range, where brightness differs a lot"
+    )
     overlapping: bool = setting(
         False, "objects may stand in front of one another: what is inside of one may be another"
     )
@@ -152,59 +159,65 @@ class PictureRecipe(DetectionRecipe):
 def planned(wanted: PictureRecipe, images: Sequence[BoxedImage]) -> PictureRecipe:
     """The recipe with resolution, extent, scales and crops from the sizes of the boxes.
 
-    Objects of the median size have sigma_0 = 1 in training. In use, the same network works on the
-    pictures as they are: its scales are divided by the resolution.
+    Objects of the median size have sigma_0 = 1 in training, or more if small ones need it. In use,
+    the same network works on the pictures as they are: its scales are divided by the resolution.
     """
-    sides = learned_sides(wanted, images)
-    if not len(sides):
+    labels = np.concatenate([image.labels for image in images])
+    sides = box_sides(images)
+    learned = _within(sides, wanted.size_range)
+    if not learned.any():
         raise ValueError(f"`size_range` must hold boxes. Received: {wanted.size_range}")
-    median = float(np.median(sides))
-    resolution = wanted.resolution
+    kinds = [sides[learned & (labels == k)] for k in np.unique(labels[learned])]
+    low, high = np.transpose([np.percentile(kind, _NEARLY_ALL) for kind in kinds])
+    low, high, median = low.min(), high.max(), float(np.median(sides[learned]))
+    (short, long), resolution = _LENGTHS, wanted.resolution
     if resolution is None:
-        low, high = _LENGTHS
-        fits = low <= median <= high
-        resolution = 1.0 if fits else min(_ENLARGED, math.sqrt(low * high) / median)
-    extent = wanted.extent or median * resolution
-    ends = np.percentile(sides, _NEARLY_ALL)
+        usual = 1.0 if short <= median <= long else math.sqrt(short * long) / median
+        resolution = min(_ENLARGED, max(usual, min(_FINEST * long / low, _ENLARGED * usual)))
+    extent = wanted.extent or min(long, median * resolution)
     # One channel more below and two above, so that the network learns what is not there.
-    train = _octaves(ends * resolution / extent, more=(0.5, 1.0))
-    train = np.clip(train, *_TRAIN_OCTAVES)
-    used = _octaves(np.array(wanted.find_sizes or ends * _FOUND) * resolution / extent)
-    used[0] = max(used[0], math.ceil(2 * math.log2(_FINEST * min(resolution, 1))) / 2)
-    largest = min(ends[1] * resolution, extent * 2 ** train[1])
+    first, last = 2 * np.log2(np.array([low, high]) * resolution / extent)
+    first, last = np.clip([math.floor(first) - 1, math.ceil(last) + 2], *_TRAIN_STEPS)
+    finest, coarsest = np.array(wanted.find_sizes or (low / 2, 4 * high)) / extent
+    finest = max(_FINEST, finest * _BEYOND)
+    count = max(1, math.ceil(2 * math.log2(coarsest / _BEYOND / finest)) + 1)
+    largest = min(high * resolution, extent * 2 ** (last / 2))
     crop = int(np.clip(16 * math.ceil(largest / 8), *_CROPS))  # room for two
     return dataclasses.replace(
         wanted,
         resolution=resolution,
         extent=extent,
-        train_scales=wanted.train_scales or _halves(*train),
-        scales=wanted.scales or tuple(s / resolution for s in _halves(*used)),
+        train_scales=wanted.train_scales or tuple(2.0 ** (k / 2) for k in range(first, last + 1)),
+        scales=wanted.scales or tuple(float(finest * 2 ** (k / 2)) for k in range(count)),
         crop=wanted.crop or crop,
         turns=all(i.channels == 1 for i in images) if wanted.turns is None else wanted.turns,
     )
 
 
-def learned_sides(recipe: PictureRecipe, images: Sequence[BoxedImage]) -> np.ndarray:
-    """Longer sides of the boxes to train on, in pixels of the pictures."""
-    sides = np.concatenate([(i.boxes[:, 2:] - i.boxes[:, :2]).max(axis=1) for i in images])
-    low, high = recipe.size_range or (0.0, math.inf)
-    return sides[(low <= sides) & (sides <= high)]
+def box_sides(images: Sequence[BoxedImage]) -> np.ndarray:
+    """Longer sides of all boxes, in pixels of the pictures."""
+    return np.concatenate([(i.boxes[:, 2:] - i.boxes[:, :2]).max(axis=1) for i in images])
 
 
-def _octaves(ends: Any, more: tuple[float, float] = (0.0, 0.0)) -> np.ndarray:
-    """log2 of the ends of a range, in halves, and some more on either side."""
-    low, high = 2 * np.log2(ends)
-    return np.array([math.floor(low) / 2 - more[0], math.ceil(high) / 2 + more[1]])
+def _within(sides: np.ndarray, ends: tuple[float, float] | None) -> np.ndarray:
+    low, high = ends or (0.0, math.inf)
+    return (low <= sides) & (sides <= high)
 
 
 def _answered(extent: float, scales: Sequence[float]) -> tuple[float, float]:
     """Longer sides that scale channels answer for: half a channel beyond the ends."""
-    return extent * scales[0] / 2**0.25, extent * scales[-1] * 2**0.25
+    return extent * scales[0] / _BEYOND, extent * scales[-1] * _BEYOND
 
 
-def _halves(low: float, high: float) -> tuple[float, ...]:
-    """Powers of sqrt(2)."""
-    return tuple(2.0 ** (k / 2) for k in range(round(2 * low), round(2 * max(low, high)) + 1))
+def _rescaling() -> keras.layers.Layer:
+    """From pixels to what the network takes."""
+    return keras.layers.Rescaling(1 / 127.5, -1.0)
+
+
+def _stretched(pixels: np.ndarray) -> np.ndarray:
+    """Pixels from which `_rescaling` makes what `ContrastStretch` makes of these."""
+    values = keras.ops.convert_to_numpy(ContrastStretch()(pixels[None])[0])
+    return np.rint(127.5 * (values + 1)).astype("uint8")
 
 
 class PictureDetection(DetectionTask):
@@ -256,9 +269,8 @@ class PictureDetection(DetectionTask):
     def notes(self) -> list[str]:
         """What was found in the folder, and what follows from it."""
         data, recipe = self.data, self.recipe
-        every = learned_sides(dataclasses.replace(recipe, size_range=None), data.images)
-        learned = learned_sides(recipe, self.train)
-        low, high = self.learned_range()
+        every, ends = box_sides(data.images), self.learned_range()
+        learned = _within(every, ends)
         finest, coarsest = _answered(recipe.extent, recipe.scales)
         empty = sum(not len(image.labels) for image in data.images)
         lines = [
@@ -266,9 +278,12 @@ class PictureDetection(DetectionTask):
             f"with {len(every)} boxes, {empty} of them without any. Classes: "
             f"{', '.join(self.class_names)}.",
             f"{len(self.train)} pictures to train on, {len(self.held_out)} to validate with.",
-            f"Boxes have {every.min():.3g} to {every.max():.3g} pixels, {np.median(learned):.3g} "
-            f"in the median. Trained on {low:.3g} to {high:.3g} at {recipe.resolution:.3g} of the "
-            f"resolution: finds {finest:.3g} to {coarsest:.3g} pixels.",
+            f"Boxes have {every.min():.3g} to {every.max():.3g} pixels, "
+            f"{np.median(every):.3g} in the median. Those of {ends[0]:.3g} to {ends[1]:.3g} are "
+            f"learned, at {recipe.resolution:.3g} of the resolution, and {(~learned).sum()} others "
+            "ignored.",
+            f"The detector finds objects of {finest:.3g} to {coarsest:.3g} pixels, and smaller "
+            "ones in enlarged pictures.",
         ]
         if data.skipped:
             lines.insert(
@@ -288,10 +303,14 @@ class PictureDetection(DetectionTask):
     def arguments(self) -> dict[str, Any]:
         return {
             "extent": self.recipe.extent,
-            "preprocessor": keras.layers.Rescaling(1 / 127.5, -1.0),
+            "preprocessor": ContrastStretch() if self.recipe.stretch else _rescaling(),
             "part_threshold": 1.0 if self.recipe.overlapping else _PART_THRESHOLD,
             "max_detections": max(100, 2 * self.most),
         }
+
+    def network(self) -> Detector:
+        # Crops are stretched as the pictures that they are of.
+        return self._detector(self.recipe.train_scales, preprocessor=_rescaling())
 
     def batches(self, first_epoch: int) -> Any:
         recipe = self.recipe
@@ -306,6 +325,7 @@ class PictureDetection(DetectionTask):
             turns=bool(recipe.turns),
             light=recipe.light,
             insides=recipe.insides,
+            prepare=_stretched if recipe.stretch else None,
         )
         first = first_epoch * recipe.steps
         return crop_pipeline(crops, batch_size=recipe.batch_size, seed=recipe.seed, first=first)

@@ -1,6 +1,5 @@
 """How well a detector does on annotated pictures, at several magnifications of them."""
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from gdn_keras.datasets.boxes import pad_boxes
 from gdn_keras.detection.average_precision import average_precision
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
+from gdn_keras.detection.tiles import predict_tiled
 from gdn_keras.training.detection_task import as_json, page_of
 from gdn_keras.training.report_page import markdown_table
 
@@ -44,7 +44,7 @@ def answer(detector: Detector, image: BoxedImage, magnification: float = 1.0) ->
     """What a detector finds in a magnified picture, at whatever confidence it is set to."""
     channels = detector.network.input_shape[-1]
     pixels, boxes = read_boxed_image(image, magnification, channels)
-    found = detector.predict(pixels[None], verbose=0)
+    found = predict_tiled(detector, pixels)
     count = int(found["num_detections"][0])
     found = [found[name][0, :count] for name in ("boxes", "labels", "confidence")]
     return Answer(boxes, image.labels, *found, matches(boxes, image.labels, found[0], found[1]))
@@ -141,9 +141,7 @@ def _bands(some: Sequence[Answer]) -> list[float]:
 
 def _of_class(one: Answer, label: int) -> Answer:
     mine, found = one.labels == label, one.found_labels == label
-    return Answer(
-        *(values[mine] for values in one[:2]), *(values[found] for values in one[2:])
-    )
+    return Answer(*(values[mine] for values in one[:2]), *(values[found] for values in one[2:]))
 
 
 def _rates(some: Sequence[Answer], threshold: float) -> dict[str, Any]:
