@@ -41,7 +41,8 @@ from gdn_keras.training.recipe import COUNT, at_least, recipe, setting
 from gdn_keras.training.report_page import Picture, Section, shown
 
 _LENGTHS = (24, 28)  # pixels of the median object in training, where the pictures may be resampled
-_ENLARGED = 2.0  # most that training pictures are, and most that small objects ask for
+_ENLARGED = 2.0  # most that training pictures are
+_FOR_SMALL = 2**0.5  # most that small objects ask for
 _CROPS = (112, 160)  # pixels
 _TRAIN_STEPS = (
     -2,
@@ -173,7 +174,7 @@ def planned(wanted: PictureRecipe, images: Sequence[BoxedImage]) -> PictureRecip
     (short, long), resolution = _LENGTHS, wanted.resolution
     if resolution is None:
         usual = 1.0 if short <= median <= long else math.sqrt(short * long) / median
-        resolution = min(_ENLARGED, max(usual, min(_FINEST * long / low, _ENLARGED * usual)))
+        resolution = min(_ENLARGED, max(usual, min(_FINEST * long / low, _FOR_SMALL * usual)))
     extent = wanted.extent or min(long, median * resolution)
     # One channel more below and two above, so that the network learns what is not there.
     first, last = 2 * np.log2(np.array([low, high]) * resolution / extent)

@@ -19,6 +19,7 @@ from gdn_keras.training.report_page import markdown_table
 MAGNIFICATIONS = tuple(2.0 ** (k / 2) for k in range(-2, 3))
 _CONFIDENCE = 0.05  # low enough to see all of the curve of precision over recall
 _OVERLAP = 0.5
+_LARGE = 4_000_000  # pixels of a picture that is cut into tiles
 _SHOWN = 4  # pictures of a kind
 _FALSE, _RIGHT, _MISSED = 0, 3, 2  # colors of `draw_boxes`: red, green and yellow
 
@@ -44,7 +45,10 @@ def answer(detector: Detector, image: BoxedImage, magnification: float = 1.0) ->
     """What a detector finds in a magnified picture, at whatever confidence it is set to."""
     channels = detector.network.input_shape[-1]
     pixels, boxes = read_boxed_image(image, magnification, channels)
-    found = predict_tiled(detector, pixels)
+    if pixels.shape[0] * pixels.shape[1] > _LARGE:
+        found = predict_tiled(detector, pixels)
+    else:  # each call of the former traces the network anew
+        found = detector.predict(pixels[None], verbose=0)
     count = int(found["num_detections"][0])
     found = [found[name][0, :count] for name in ("boxes", "labels", "confidence")]
     return Answer(boxes, image.labels, *found, matches(boxes, image.labels, found[0], found[1]))
