@@ -109,7 +109,9 @@ def answer(detector: "Detector", drawing: str | None, factor: float, confidence:
     framed, _ = datasets.place_in_frame(pixels, FRAME)
     images = datasets.rescale_photographs(framed[None], factor, FRAME, boundary="edge")
     features = detector(images, training=False)
-    found = detector.changed(confidence_threshold=confidence).decode_predictions(features, images)
+    found = detector.with_thresholds(confidence_threshold=confidence).decode_predictions(
+        features, images
+    )
     found = {name: np.asarray(values)[0] for name, values in found.items()}
     found = {name: found[name][: found["num_detections"]] for name in found if found[name].ndim}
     names = [detector.class_names[label] for label in found["labels"]]

@@ -129,7 +129,7 @@ def _load_detector(preset: str, load_weights: bool, overrides: dict[str, Any]) -
     trained = keras.saving.load_model(_file(PRESETS[preset]["weights"]), compile=False)
     if not isinstance(trained, Detector):
         raise ValueError(f"The file of {preset!r} holds no detector. Reinstall gdn_keras.")
-    return trained.changed(**overrides) if overrides else trained
+    return trained.with_thresholds(**overrides) if overrides else trained
 
 
 def _file(folder: str) -> Path:

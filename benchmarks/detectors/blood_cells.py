@@ -146,7 +146,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             keras.utils.set_random_seed(options.seed)
             detector = train(CONTESTANTS[name](), *examples, options.epochs)
             if name == "ours":
-                detector = detector.changed(network=retarget(detector.network, scales=_SCALES))
+                detector = detector.with_thresholds(
+                    network=retarget(detector.network, scales=_SCALES)
+                )
             detector.save(options.output / f"{name}.keras")
             results[name] = evaluate(detector, tests)
             write_text(file, json.dumps(results, indent=1) + "\n")

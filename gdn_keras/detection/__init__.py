@@ -5,6 +5,7 @@ from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
 from gdn_keras.detection.heat_maps import heat_maps
 from gdn_keras.detection.size_precision import SizePrecision, evaluate_detector
+from gdn_keras.detection.tiles import predict_tiled
 
 __all__ = [
     "AveragePrecision",
@@ -14,4 +15,5 @@ __all__ = [
     "draw_boxes",
     "evaluate_detector",
     "heat_maps",
+    "predict_tiled",
 ]

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from gdn_keras.detection.suppression import non_maximum_suppression
-from gdn_keras.detection.targets import SHARPNESS, channel_spacing, scale_factor
+from gdn_keras.detection.targets import SHARPNESS, channel_spacing
 from gdn_keras.scale_space import PointGrid
 
 # Maxima that are looked at for each detection that may be returned.
@@ -24,6 +24,7 @@ def decode_points(
     *,
     num_classes: int,
     extent: float,
+    per_octave: float,
     confidence_threshold: float,
     iou_threshold: float,
     max_detections: int,
@@ -47,20 +48,20 @@ def decode_points(
             numbers for each point's box as in `box_targets`.
         grids: Of the channels, in the order of the points.
         shape: Height and width of the images, integers or tensors.
-        num_classes, extent, confidence_threshold, iou_threshold, max_detections, part_threshold:
-            as in `Detector`.
+        num_classes, extent, per_octave, confidence_threshold, iou_threshold, max_detections,
+            part_threshold: As in `Detector`.
 
     Returns:
         Dictionary of "boxes" `[batch, max_detections, 4]` (x1, y1, x2, y2), cut off at the image's
-        edges, "labels", "confidence" and "size" `[batch, max_detections]`, best first and padded
-        by -1, and "num_detections" `[batch]`.
+        edges, "labels", "confidence" and "size" `[batch, max_detections]`, the longer sides of the
+        boxes before that, best first and padded by -1, and "num_detections" `[batch]`.
     """
     predictions = ops.cast(predictions, "float32")
     logits = predictions[..., :num_classes]
     index, valid = _find_maxima(ops.max(logits, axis=-1), grids, _CANDIDATES * max_detections)
     heat, table = ops.sigmoid(logits), _Table.of(grids)
     label = _label(heat, index, table)
-    peak = _refine(logits, label, index, table, grids)
+    peak = _refine(logits, label, index, table, grids, per_octave)
     if predictions.shape[-1] > num_classes:
         peak = _regressed(peak, heat, predictions[..., num_classes:], label, index, table)
     width, height = extent * peak.width, extent * peak.height
@@ -70,7 +71,7 @@ def decode_points(
         "boxes": _cut_off(boxes, shape),
         "labels": ops.cast(label, "float32"),
         "confidence": ops.exp(ops.minimum(peak.score, 0.0)),
-        "size": ops.maximum(peak.width, peak.height),
+        "size": ops.maximum(width, height),
     }
     valid = valid & (found["confidence"] >= confidence_threshold)
     score = ops.where(valid, peak.score, -float("inf"))
@@ -167,7 +168,12 @@ def _find_maxima(scores: Any, grids: Sequence[PointGrid], count: int) -> tuple[A
 
 
 def _refine(
-    logits: Any, label: Any, index: Any, table: _Table, grids: Sequence[PointGrid]
+    logits: Any,
+    label: Any,
+    index: Any,
+    table: _Table,
+    grids: Sequence[PointGrid],
+    per_octave: float,
 ) -> _Peak:
     """The vertices about maxima over position."""
 
@@ -194,9 +200,9 @@ def _refine(
     size = grid.scale
     if table.channels > 1:
         finer, coarser = nearby(channel - 1), nearby(channel + 1)
-        spacing = channel_spacing([grid.scale for grid in grids])
-        du = spacing * _vertex(finer, here, coarser, spacing)
-        size, here = size * scale_factor(du), here + SHARPNESS * du**2
+        octaves = channel_spacing([grid.scale for grid in grids])
+        du = octaves * _vertex(finer, here, coarser, octaves * per_octave)
+        size, here = size * 2**du, here + SHARPNESS * (per_octave * du) ** 2
     return _Peak(x, y, size, size, here)
 
 

@@ -11,7 +11,13 @@ from keras import ops
 from gdn_keras.checks import check_choice, check_images, check_integer, check_positive
 from gdn_keras.detection.decoding import decode_points
 from gdn_keras.detection.images import as_batch, by_shape, check_kind, check_size
-from gdn_keras.detection.losses import box_loss, heat_loss, spread_over_replicas, sum_over_replicas
+from gdn_keras.detection.losses import (
+    box_loss,
+    heat_loss,
+    overlap_loss,
+    spread_over_replicas,
+    sum_over_replicas,
+)
 from gdn_keras.detection.points import grid_points
 from gdn_keras.detection.target_checks import (
     TargetChecker,
@@ -21,7 +27,13 @@ from gdn_keras.detection.target_checks import (
     checked,
     padded,
 )
-from gdn_keras.detection.targets import box_targets, channel_spacing, class_heat, object_heat
+from gdn_keras.detection.targets import (
+    box_targets,
+    channel_spacing,
+    class_heat,
+    object_distance,
+    object_heat,
+)
 from gdn_keras.models.image_model import check_preset_kind
 from gdn_keras.scale_space import PointGrid
 
@@ -40,6 +52,7 @@ BOX_FORMATS = (
 # Of the loss of boxes, beside that of heat. Chosen on validation digits, where 4 is better than 1
 # at IoU 0.75 and as good at 0.5.
 _BOX_WEIGHT = 4.0
+_CIOU_WEIGHT = 0.0
 
 _ANY_SIDE = 64  # of images, where a network takes all: its channels are the same for each
 
@@ -74,6 +87,8 @@ class Detector(keras.Model):
         num_classes: Number of classes.
         extent: Longer side of an object of size 1, in pixels: what the channel of sigma_0 = 1
             responds to. 20 is a digit of MNIST.
+        per_octave: How many scale channels an octave has, 1 or 2. With 1, each channel answers for
+            half an octave to either side: a third of the arithmetic, for less exact boxes.
         preprocessor: Layer from pixels of 0 to 255 to what the network takes. The detector then
             takes such pixels, of any dtype; without one, what its user prepared.
         bounding_box_format: Of boxes in training and in predictions, as in
@@ -101,6 +116,7 @@ class Detector(keras.Model):
         num_classes: int,
         *,
         extent: float = 20.0,
+        per_octave: int = 2,
         preprocessor: keras.layers.Layer | None = None,
         bounding_box_format: str = "xyxy",
         confidence_threshold: float = 0.3,
@@ -116,6 +132,7 @@ class Detector(keras.Model):
         self.network = network
         self.num_classes = check_integer("num_classes", num_classes)
         self.extent = check_positive("extent", extent)
+        self.per_octave = check_choice("per_octave", per_octave, (1, 2))
         self.preprocessor = preprocessor
         self.takes_pixels = preprocessor is not None
         self.bounding_box_format = check_choice(
@@ -126,7 +143,7 @@ class Detector(keras.Model):
         self.part_threshold = _check_share("part_threshold", part_threshold)
         self.max_detections = check_integer("max_detections", max_detections)
         self.class_names = _check_names(class_names, self.num_classes)
-        self._channels = _layer_with_grids(network)
+        self._channels = layer_with_grids(network)
         self.features = network.output_shape[-1]
         if self.features not in (num_classes, num_classes + 4):
             raise ValueError(
@@ -272,7 +289,12 @@ class Detector(keras.Model):
         )
 
     def _checker(self) -> TargetChecker:
-        return TargetChecker(self.bounding_box_format, self.num_classes, self.extent, self._scales)
+        if len(self._scales) == 1:
+            return TargetChecker(self.bounding_box_format, self.num_classes, (0.0, math.inf))
+        low, high = self.size_range
+        more = 2 ** (0.5 / self.per_octave) * 1.01  # up to a whole channel beyond the last one
+        sides = low / more, high * more
+        return TargetChecker(self.bounding_box_format, self.num_classes, sides)
 
     def _checked(self, x: Any, y: Any, checker: TargetChecker) -> Any:
         """Images or a pipeline of them, with their boxes and labels checked."""
@@ -299,18 +321,25 @@ class Detector(keras.Model):
         grids, shape = self.point_grids(x)
         boxes, labels = self._boxes_and_labels(y, shape)
         points = grid_points(grids, shape)
-        heat = object_heat(points, boxes, labels, self.extent, any_size=len(grids) == 1)
+        distance = object_distance(
+            points, boxes, self.extent, self.per_octave, any_size=len(grids) == 1
+        )
+        heat, counted = object_heat(distance, labels)
         y_pred = ops.cast(y_pred, "float32")
         targets = class_heat(heat, labels, self.num_classes)
         nearest = ops.max(heat, axis=-1)
         objects = ops.sum(ops.cast(labels >= 0, "float32"))
         counts = sum_over_replicas(ops.stack([objects, ops.sum(nearest)]))
         objects, total_heat = ops.unstack(ops.maximum(counts, 1.0))
-        loss = heat_loss(targets, y_pred[..., : self.num_classes]) / objects
+        loss = heat_loss(targets, y_pred[..., : self.num_classes], counted) / objects
         if self.features > self.num_classes:
             seen = box_targets(points, heat, boxes, self.extent)
-            errors = box_loss(seen, y_pred[..., self.num_classes :], nearest)
-            loss += _BOX_WEIGHT * errors / total_heat
+            said = y_pred[..., self.num_classes :]
+            errors = _BOX_WEIGHT * box_loss(seen, said, nearest)
+            if _CIOU_WEIGHT:
+                unit = points.step / (self.extent * points.scale)
+                errors += _CIOU_WEIGHT * overlap_loss(seen, said, nearest, unit)
+            loss += errors / total_heat
         if self.losses:
             # Those of regularizers and of `add_loss`, by Keras.
             loss += super().compute_loss(x, y, y_pred)
@@ -327,7 +356,7 @@ class Detector(keras.Model):
         boxes = _converted(boxes, self.bounding_box_format, "xyxy", shape)
         boxes, labels = ops.cast(boxes, "float32"), ops.cast(labels, "int32")
         # Nothing is known of the boxes of padding, not even that they are numbers.
-        boxes = ops.where(labels[..., None] >= 0, boxes, 0.0)
+        boxes = ops.where(labels[..., None] != -1, boxes, 0.0)
         # A batch without any object would leave nothing to take the maximum of.
         boxes = ops.pad(boxes, ((0, 0), (0, 1), (0, 0)))
         return boxes, ops.pad(labels, ((0, 0), (0, 1)), constant_values=-1)
@@ -341,6 +370,7 @@ class Detector(keras.Model):
             shape,
             num_classes=self.num_classes,
             extent=self.extent,
+            per_octave=self.per_octave,
             confidence_threshold=self.confidence_threshold,
             iou_threshold=self.iou_threshold,
             part_threshold=self.part_threshold,
@@ -362,10 +392,16 @@ class Detector(keras.Model):
             return self.decode_predictions(outputs[0], images), *outputs[1:]
         return self.decode_predictions(outputs, images)
 
-    def changed(self, **arguments: Any) -> "Detector":
+    @property
+    def size_range(self) -> tuple[float, float]:
+        """Longer sides of the objects that the scale channels answer for, in pixels."""
+        beyond = 2 ** (1 / (2 * self.per_octave))
+        return self.extent * self._scales[0] / beyond, self.extent * self._scales[-1] * beyond
+
+    def with_thresholds(self, **arguments: Any) -> "Detector":
         """The same network, shared, in a detector with other arguments, such as thresholds.
 
-        >>> detector.changed(confidence_threshold=0.05).predict(images)  # doctest: +SKIP
+        >>> detector.with_thresholds(confidence_threshold=0.05).predict(images)  # doctest: +SKIP
         """
         return type(self)(**{**self._arguments(), **arguments})
 
@@ -374,6 +410,7 @@ class Detector(keras.Model):
             "network": self.network,
             "num_classes": self.num_classes,
             "extent": self.extent,
+            "per_octave": self.per_octave,
             "preprocessor": self.preprocessor,
             "bounding_box_format": self.bounding_box_format,
             "confidence_threshold": self.confidence_threshold,
@@ -428,7 +465,7 @@ def _as_list(callbacks: Any) -> list[keras.callbacks.Callback]:
     return list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
 
 
-def _layer_with_grids(network: keras.Model) -> keras.layers.Layer:
+def layer_with_grids(network: keras.Model) -> keras.layers.Layer:
     for layer in network.layers if isinstance(network, keras.Model) else ():
         if hasattr(layer, "point_grids"):
             return layer

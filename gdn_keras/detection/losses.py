@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 
-def heat_loss(targets: Any, logits: Any) -> Any:
+def heat_loss(targets: Any, logits: Any, counted: Any) -> Any:
     """Binary cross-entropy times max(|target - p|^2, target), summed.
 
     Where there is nothing, the focus is on what is wrong. On objects all of the heat counts, since
@@ -14,13 +14,15 @@ def heat_loss(targets: Any, logits: Any) -> Any:
 
     Args:
         targets: Heat in [0, 1].
-        logits: Of the same shape; p is their sigmoid.
+        logits: `[batch, points, classes]`, as the targets; p is their sigmoid.
+        counted: `[batch, points]`, 0 where there is no loss and 1 elsewhere.
 
     Reference: Li et al., Generalized Focal Loss (NeurIPS 2020), "quality focal loss".
     """
     entropy = ops.maximum(logits, 0) - logits * targets + ops.log1p(ops.exp(-ops.abs(logits)))
     focus = ops.maximum((targets - ops.sigmoid(logits)) ** 2, targets)
-    return ops.sum(entropy * focus) - ops.sum(targets * _entropy(targets))
+    loss = ops.sum(entropy * focus - targets * _entropy(targets), axis=-1)
+    return ops.sum(loss * counted)
 
 
 def _entropy(p: Any) -> Any:
@@ -39,6 +41,24 @@ def box_loss(targets: Any, predictions: Any, heat: Any) -> Any:
     """
     errors = ops.mean(ops.abs(targets - predictions), axis=-1)
     return ops.sum(heat * errors)
+
+
+def overlap_loss(targets: Any, predictions: Any, heat: Any, unit: Any) -> Any:
+    """One minus the complete IoU of boxes, each point weighted by its heat, summed.
+
+    Args:
+        targets, predictions, heat: As in `box_loss`.
+        unit: Each point's step over its `extent * sigma_0`, `[points]`.
+    """
+    seen, said = (_in_units(boxes, unit) for boxes in (targets, predictions))
+    overlap = keras.utils.bounding_boxes.compute_ciou(seen, said, "center_xywh")
+    return ops.sum(heat * (1 - overlap))
+
+
+def _in_units(boxes: Any, unit: Any) -> Any:
+    """Boxes as (center, width, height) in units of what their channels respond to."""
+    sides = ops.exp(ops.clip(boxes[..., 2:], -4.0, 4.0))
+    return ops.concatenate([boxes[..., :2] * unit[:, None], sides], axis=-1)
 
 
 def sum_over_replicas(values: Any) -> Any:

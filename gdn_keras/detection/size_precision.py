@@ -60,8 +60,9 @@ def evaluate_detector(
         true one, which is 1 where scale is selected in proportion to size; `None` if objects of
         fewer than two sizes were found.
     """
-    lenient = detector.changed(confidence_threshold=_CONFIDENCE, bounding_box_format="xyxy")
+    lenient = detector.with_thresholds(confidence_threshold=_CONFIDENCE, bounding_box_format="xyxy")
     found = lenient.predict(scenes.images, batch_size=_BATCH, verbose=0)
+    found["size"] = found["size"] / detector.extent
     matches = match_objects(scenes, found)
     results = []
     for entry in average_precision(scenes.bounding_boxes, found, sizes, detector.extent):

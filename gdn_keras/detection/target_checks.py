@@ -10,12 +10,10 @@ import keras
 import numpy as np
 
 from gdn_keras.detection.images import check_kind
+from gdn_keras.detection.targets import IGNORED
 
 # Boxes of a pipeline after which most of them may be called too small or too large.
 _ENOUGH = 100
-
-# How far beyond its first and last channel a network answers for objects.
-_BEYOND = math.sqrt(2) * 1.01
 
 # Where x1 or the centre's x, y, then x2 or the width, y2 or the height are in a box.
 _ORDERS = {"x": (0, 1, 2, 3), "y": (1, 0, 3, 2)}
@@ -27,17 +25,15 @@ class TargetChecker:
     Args:
         bounding_box_format: As in `Detector`.
         num_classes: Number of classes.
-        extent: As in `Detector`.
-        scales: sigma_0 of the scale channels. With one channel, all sizes are right.
+        sides: Shortest and longest longer side of the boxes that the network answers for.
     """
 
-    def __init__(
-        self, bounding_box_format: str, num_classes: int, extent: float, scales: Sequence[float]
-    ):
-        self.bounding_box_format, self.num_classes = bounding_box_format, num_classes
-        self.sides = (0.0, math.inf)
-        if len(scales) > 1:
-            self.sides = (extent * min(scales) / _BEYOND, extent * max(scales) * _BEYOND)
+    def __init__(self, bounding_box_format: str, num_classes: int, sides: tuple[float, float]):
+        self.bounding_box_format, self.num_classes, self.sides = (
+            bounding_box_format,
+            num_classes,
+            sides,
+        )
         self.error: ValueError | None = None
         self._boxes = self._outside = 0
         self._extremes = (math.inf, 0.0)
@@ -117,15 +113,16 @@ def check_shapes(boxes: Any, labels: Any) -> None:
 
 
 def check_labels(labels: np.ndarray, num_classes: int) -> None:
-    """Raise unless labels are classes, or -1. Augmentation of Keras makes floats of them."""
+    """Raise unless labels are classes, -1 or -2. Augmentation of Keras makes floats of them."""
     wrong = labels.ravel()
     if labels.dtype.kind in "iuf":
-        is_class = (wrong >= -1) & (wrong < num_classes) & (wrong == np.floor(wrong))
+        is_class = (wrong >= IGNORED) & (wrong < num_classes) & (wrong == np.floor(wrong))
         wrong = wrong[~is_class]
     if wrong.size:
         raise ValueError(
-            f"Labels must be whole numbers below the number of classes, {num_classes}, and -1 "
-            f"where there is no object. Received: {wrong[:1].tolist()[0]!r}"
+            f"Labels must be whole numbers below the number of classes, {num_classes}, -1 where "
+            f"there is no object and {IGNORED} where it is ignored. "
+            f"Received: {wrong[:1].tolist()[0]!r}"
         )
 
 

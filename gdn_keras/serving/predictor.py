@@ -161,7 +161,7 @@ def _load_keras_file(path: Path) -> Predictor:
     check_modest(path)
     model = keras.saving.load_model(path, compile=False, safe_mode=True)
     if isinstance(model, Detector):
-        detector = model.changed(bounding_box_format="xyxy")
+        detector = model.with_thresholds(bounding_box_format="xyxy")
         names = np.array([*detector.class_names, ""])
 
         def detect(images: np.ndarray) -> Arrays:

@@ -151,7 +151,7 @@ def decode(logits, grids, shape, extent, threshold, iou_threshold, count, boxes=
         box = [x - width, y - height, x + width, y + height]
         box = np.clip(box, 0, [*shape[::-1], *shape[::-1]])
         if confidence >= threshold:
-            found.append((confidence, label, size, box, score))
+            found.append((confidence, label, extent * size, box, score))
     found.sort(key=lambda row: -row[4])
     kept = suppress([row[3] for row in found], [True] * len(found), iou_threshold)
     return [found[k] for k in kept][:count]

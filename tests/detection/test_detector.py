@@ -163,7 +163,7 @@ def test_ragged_batches_without_any_object_are_trained_on(images, features):
 
 def test_changed_thresholds_share_the_network(images):
     detector = make_detector()
-    strict = detector.changed(confidence_threshold=0.999)
+    strict = detector.with_thresholds(confidence_threshold=0.999)
     assert strict.network is detector.network and strict.extent == detector.extent
     found = strict.predict(images, verbose=0)
     assert (found["confidence"][found["labels"] >= 0] >= 0.999).all()

@@ -47,11 +47,12 @@ def test_results_are_listed_by_size(scenes):
     class Perfect:
         extent = 20.0
 
-        def changed(self, confidence_threshold, bounding_box_format):
+        def with_thresholds(self, confidence_threshold, bounding_box_format):
             return self
 
         def predict(self, images, **options):
-            return shifted(scenes)
+            found = shifted(scenes)
+            return {**found, "size": self.extent * found["size"]}
 
     (everything, *by_size), slope = evaluate_detector(Perfect(), scenes, SIZES)
     assert everything.objects == sum(result.objects for result in by_size)
@@ -67,8 +68,9 @@ def test_the_format_of_boxes_makes_no_difference():
     images = np.random.default_rng(0).integers(0, 9, (2, 32, 48, 1), "uint8")
     found = detector.predict(images, verbose=0)
     # What it finds is the truth: in the right format, all of it is found again.
-    scenes = SceneSet(images, found["boxes"], found["labels"], found["size"])
+    sizes = found["size"] / detector.extent
+    scenes = SceneSet(images, found["boxes"], found["labels"], sizes)
     expected = evaluate_detector(detector, scenes, [1.0])
     assert expected[0][0].ap > 0.5
-    other = detector.changed(bounding_box_format="rel_yxyx")
+    other = detector.with_thresholds(bounding_box_format="rel_yxyx")
     assert evaluate_detector(other, scenes, [1.0]) == expected

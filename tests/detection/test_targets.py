@@ -14,6 +14,7 @@ from gdn_keras.detection.targets import (
     box_targets,
     channel_spacing,
     class_heat,
+    object_distance,
     object_heat,
 )
 from gdn_keras.scale_space import PointGrid
@@ -38,7 +39,12 @@ def points_by_loops(grids, shape):
     return points
 
 
-def heat_by_loops(boxes, labels, classes, ratio=2**0.5):
+def heat_of(points, boxes, labels, per_octave=2, any_size=False):
+    distance = object_distance(points, boxes, EXTENT, per_octave, any_size)
+    return object_heat(distance, ops.convert_to_tensor(labels))
+
+
+def heat_by_loops(boxes, labels, classes, ratio):
     points = points_by_loops(GRIDS, SHAPE)
     heat = np.zeros((len(boxes), len(points), classes))
     for image, (image_boxes, image_labels) in enumerate(zip(boxes, labels, strict=True)):
@@ -55,16 +61,30 @@ def heat_by_loops(boxes, labels, classes, ratio=2**0.5):
 
 
 @settings(max_examples=20)
-@given(seed=st.integers(0, 2**31))
-def test_heat_is_that_of_the_nearest_object_of_each_class(seed):
+@given(seed=st.integers(0, 2**31), per_octave=st.sampled_from([1, 2]))
+def test_heat_is_that_of_the_nearest_object_of_each_class(seed, per_octave):
     rng = np.random.default_rng(seed)
     low = rng.uniform(-5, 20, (2, 4, 2))
     boxes = np.concatenate([low, low + rng.uniform(5, 30, (2, 4, 2))], axis=2).astype("float32")
     labels = rng.integers(-1, 3, (2, 4))
     points = grid_points(GRIDS, SHAPE)
-    heat = object_heat(points, boxes, ops.convert_to_tensor(labels), EXTENT)
+    heat, counted = heat_of(points, boxes, labels, per_octave)
     targets = ops.convert_to_numpy(class_heat(heat, ops.convert_to_tensor(labels), 3))
-    np.testing.assert_allclose(targets, heat_by_loops(boxes, labels, 3), rtol=2e-3, atol=1e-6)
+    expected = heat_by_loops(boxes, labels, 3, 2 ** (1 / per_octave))
+    np.testing.assert_allclose(targets, expected, rtol=2e-3, atol=1e-6)
+    assert (ops.convert_to_numpy(counted) == 1).all()
+
+
+def test_points_near_an_ignored_box_have_no_loss_and_no_heat():
+    boxes = np.array([[[2, 3, 22, 23], [0, 0, 0, 0]]], "float32")
+    points = grid_points(GRIDS, SHAPE)
+    heat, counted = (np.asarray(v) for v in heat_of(points, boxes, np.array([[-2, -1]])))
+    near, _ = (np.asarray(v) for v in heat_of(points, boxes, np.array([[0, -1]])))
+    assert (heat == 0).all()
+    assert counted[0, near[0, :, 0].argmax()] == 0 and counted[0, near[0, :, 0] < 1e-6].all()
+    logits, targets = np.full((1, counted.shape[1], 1), 3.0, "float32"), 0 * near[..., :1]
+    with_all, without = (float(heat_loss(targets, logits, c)) for c in (0 * counted + 1, counted))
+    assert without == pytest.approx(with_all * counted.mean())
 
 
 def test_points_are_in_pixels_about_the_center_of_the_image():
@@ -76,7 +96,7 @@ def test_box_targets_lead_from_each_point_to_its_nearest_object():
     boxes = np.array([[[2, 3, 12, 9], [10, 8, 28, 22]]], "float32")
     labels = ops.convert_to_tensor(np.array([[0, 0]]))
     points = grid_points(GRIDS, SHAPE)
-    heat = object_heat(points, boxes, labels, EXTENT)
+    heat, _ = heat_of(points, boxes, labels)
     targets = ops.convert_to_numpy(box_targets(points, heat, boxes, EXTENT))[0]
     nearest = ops.convert_to_numpy(heat)[0].argmax(axis=1)
     for k, (x, y, scale, step) in enumerate(points_by_loops(GRIDS, SHAPE)):
@@ -92,15 +112,15 @@ def test_one_channel_answers_for_all_sizes():
     points = grid_points(grids, (28, 28))
     boxes = np.array([[[12, 12, 16, 16]], [[4, 4, 24, 24]]], "float32")
     labels = ops.zeros((2, 1), "int32")
-    heat = ops.convert_to_numpy(object_heat(points, boxes, labels, 20, any_size=True))
+    heat = ops.convert_to_numpy(heat_of(points, boxes, labels, any_size=True)[0])
     np.testing.assert_allclose(heat[0], heat[1])
     assert heat.max() == 1
 
 
-def test_spacing_of_channels_counts_factors_of_the_root_of_two():
+def test_spacing_of_channels_is_in_octaves():
     for ratio in (2**0.25, 2**0.5, 2.0):
-        assert channel_spacing([ratio**k for k in range(4)]) == pytest.approx(2 * np.log2(ratio))
-    assert channel_spacing([0.5, 0.71, 1, 1.41, 2]) == pytest.approx(1, abs=0.01)
+        assert channel_spacing([ratio**k for k in range(4)]) == pytest.approx(np.log2(ratio))
+    assert channel_spacing([0.5, 0.71, 1, 1.41, 2]) == pytest.approx(0.5, abs=0.01)
 
 
 def test_channels_must_be_in_geometric_progression():
@@ -118,7 +138,9 @@ def test_losses_sum_up_points(seed):
     least = -(targets * np.log(targets) + (1 - targets) * np.log(1 - targets))
     focus = np.maximum((targets - p) ** 2, targets)
     expected = (entropy * focus - least * targets).sum()
-    found = heat_loss(*(ops.convert_to_tensor(v, "float32") for v in (targets, logits)))
+    everywhere = np.ones((2, 5))
+    arguments = (ops.convert_to_tensor(v, "float32") for v in (targets, logits, everywhere))
+    found = heat_loss(*arguments)
     np.testing.assert_allclose(found, expected, rtol=1e-4)
     heat, boxes = rng.random((2, 5)), rng.normal(size=(2, 2, 5, 4))
     found = box_loss(*(ops.convert_to_tensor(v, "float32") for v in (*boxes, heat)))
@@ -127,7 +149,9 @@ def test_losses_sum_up_points(seed):
 
 
 def test_perfect_predictions_cost_nothing_and_huge_logits_are_finite():
-    targets = np.array([0.0, 0.25, 1.0], "float32")
-    logits = np.array([-40, np.log(1 / 3), 40], "float32")
-    np.testing.assert_allclose(heat_loss(targets, logits), 0, atol=1e-6)
-    assert np.isfinite(heat_loss(targets, ops.convert_to_tensor([1e4, -1e4, -1e4])))
+    targets = np.array([[[0.0, 0.25, 1.0]]], "float32")
+    logits = np.array([[[-40, np.log(1 / 3), 40]]], "float32")
+    everywhere = np.ones((1, 1), "float32")
+    np.testing.assert_allclose(heat_loss(targets, logits, everywhere), 0, atol=1e-6)
+    huge = ops.convert_to_tensor([[[1e4, -1e4, -1e4]]])
+    assert np.isfinite(heat_loss(targets, huge, everywhere))

@@ -38,7 +38,7 @@ def models(tmp_path_factory):
         bounding_box_format="rel_yxyx",
     )
     detector.save(folder / "model.keras")
-    export_saved_model(detector.changed(bounding_box_format="xyxy"), folder / "saved_model")
+    export_saved_model(detector.with_thresholds(bounding_box_format="xyxy"), folder / "saved_model")
     return folder
 
 

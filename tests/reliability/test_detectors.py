@@ -64,6 +64,7 @@ def test_two_channels_that_see_an_object_do_not_reject_each_other():
         (40, 40),
         num_classes=1,
         extent=20.0,
+        per_octave=2,
         confidence_threshold=0.3,
         iou_threshold=0.4,
         max_detections=5,

@@ -26,7 +26,7 @@ def scenes(rendering, blur, count=80):
 def test_the_median_size_of_digits_is_their_own(rendering, blur):
     detector = gdn_keras.from_preset("digit_detector")
     found = detector.predict(scenes(rendering, blur), batch_size=20, verbose=0)
-    best = found["size"][found["num_detections"] > 0, 0]
+    best = found["size"][found["num_detections"] > 0, 0] / detector.extent
     assert len(best) > 70
     assert np.median(best) == pytest.approx(1, abs=0.04)
     assert np.median(np.abs(best - 1)) < 0.04

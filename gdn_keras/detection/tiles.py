@@ -1,0 +1,143 @@
+"""Pictures of any size in bounded memory: overlapping tiles with the detections of the whole."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+
+from gdn_keras.checks import check_images, check_integer
+from gdn_keras.detection.detector import Detector, layer_with_grids
+
+# Standard deviations of all smoothing that a tile has around the points that it answers for.
+_REACH = 3.5
+# Pixels of a shift of the tiles among which the best is looked for.
+_LONGEST_SHIFT = 256
+# Steps of a grid that tiles may be off: what this changes is below 1e-3.
+_ALIGNED = 1e-3
+
+
+def predict_tiled(detector: Detector, image: Any, tile: int = 1280) -> dict[str, np.ndarray]:
+    """What `Detector.predict` finds in one image, whatever its size, in bounded memory.
+
+    Tiles overlap by the reach of the network, and each answers for the objects whose center is in
+    its middle. They lie on the grids of the whole image where a number of pixels fits all of them,
+    as it does for scales of 3/4 times powers of two; detections then are the same, and else as
+    after a shift of the camera by less than a pixel.
+
+    Example:
+
+    >>> found = gdn_keras.detection.predict_tiled(detector, image)  # doctest: +SKIP
+
+    Args:
+        detector: Its `max_detections` holds for each tile.
+        image: `[height, width, channels]`, as in `predict`.
+        tile: Least height and width of a tile, in pixels.
+
+    Returns:
+        The dictionary of `predict` for a batch of this image, without padding.
+    """
+    check_integer("tile", tile)
+    image = check_images(
+        np.asarray(image)[None], detector.network.input_shape[-1], detector.takes_pixels
+    )[0]
+    prepare = detector.preprocessor or (lambda tiles: tiles)
+    if hasattr(prepare, "fixed"):  # what depends on the whole image is not measured again
+        prepare = prepare.fixed(image[None])
+    steps, reach = _steps(detector), _reach(detector)
+    tile = max(tile, 4 * reach)
+    part = detector.with_thresholds(
+        preprocessor=None, bounding_box_format="xyxy", iou_threshold=1.0, part_threshold=1.0
+    )
+    found: list[dict[str, np.ndarray]] = []
+    rows, columns = (list(_spans(length, tile, reach, steps)) for length in image.shape[:2])
+    for (top, bottom), owned_rows in rows:
+        for (left, right), owned_columns in columns:
+            pixels = image[None, top:bottom, left:right]
+            prepared = keras.ops.convert_to_numpy(prepare(pixels.astype("float32")))
+            here = {name: x[0] for name, x in part.predict(prepared, verbose=0).items()}
+            here["boxes"] = here["boxes"] + np.array([left, top, left, top], "float32")
+            middle = (here["boxes"][:, :2] + here["boxes"][:, 2:]) / 2
+            mine = here["labels"] >= 0
+            for axis, (low, high) in enumerate((owned_columns, owned_rows)):
+                mine &= (middle[:, axis] >= low) & (middle[:, axis] < high)
+            found.append({name: here[name][mine] for name in _NAMES})
+    together = {name: np.concatenate([part[name] for part in found]) for name in _NAMES}
+    return _without_overlaps(detector, together, image.shape)
+
+
+_NAMES = ("boxes", "labels", "confidence", "size")
+
+
+def _without_overlaps(
+    detector: Detector, found: dict[str, np.ndarray], shape: tuple[int, ...]
+) -> dict[str, np.ndarray]:
+    """The detections that no better one overlaps too much, best first, as a batch of one."""
+    order = np.argsort(-found["confidence"], kind="stable")
+    found = {name: values[order] for name, values in found.items()}
+    boxes = found["boxes"]
+    area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
+    remains = np.ones(len(boxes), "bool")
+    for k in range(len(boxes) - 1):
+        if remains[k]:
+            rest = boxes[k + 1 :]
+            low, high = np.maximum(boxes[k, :2], rest[:, :2]), np.minimum(boxes[k, 2:], rest[:, 2:])
+            shared = np.prod(np.maximum(high - low, 0), axis=1)
+            union = area[k] + area[k + 1 :] - shared
+            remains[k + 1 :] &= shared <= detector.iou_threshold * union
+            remains[k + 1 :] &= shared <= (detector.part_threshold + 1e-5) * area[k + 1 :]
+    found = {name: values[remains][None] for name, values in found.items()}
+    if detector.bounding_box_format != "xyxy":
+        boxes = keras.utils.bounding_boxes.convert_format(
+            found["boxes"],
+            source="xyxy",
+            target=detector.bounding_box_format,
+            height=shape[0],
+            width=shape[1],
+        )
+        found["boxes"] = keras.ops.convert_to_numpy(boxes)
+    return {**found, "num_detections": np.array([remains.sum()], "int32")}
+
+
+def _steps(detector: Detector) -> list[float]:
+    """The steps of all grids that the image is sampled on, in pixels."""
+    channels = layer_with_grids(detector.network)
+    sigmas = {layer.sigma for layer in channels.shared_layers if hasattr(layer, "sigma")}
+    return [scale * sigma / channels.density for scale in channels.scales for sigma in sigmas]
+
+
+def _reach(detector: Detector) -> int:
+    """Pixels around a point that it depends on, in the coarsest channel."""
+    channels = layer_with_grids(detector.network)
+    layers = [layer for layer in channels.shared_layers if hasattr(layer, "sigma")]
+    deviation = channels.scales[-1] * math.sqrt(sum(layer.sigma**2 for layer in layers))
+    return math.ceil(max(_REACH * deviation, detector.size_range[1] / 2))
+
+
+def _spans(
+    length: int, tile: int, reach: int, steps: list[float]
+) -> Iterator[tuple[tuple[int, int], tuple[float, float]]]:
+    """Where tiles begin and end along one axis, and the stretch that each answers for."""
+    shift = _shift(steps)
+    # Grids have a point at the center of their image. All tiles are of one size.
+    size = tile + (length - tile) % (2 * shift)
+    if size >= length:
+        yield (0, length), (-math.inf, math.inf)
+        return
+    stride = max(1, (size - 2 * reach) // shift) * shift
+    begins = [*range(0, length - size, stride), length - size]
+    ends = [(begin + before + size) / 2 for before, begin in itertools.pairwise(begins)]
+    borders = [-math.inf, *ends, math.inf]
+    for k, begin in enumerate(begins):
+        yield (begin, begin + size), (borders[k], borders[k + 1])
+
+
+def _shift(steps: list[float]) -> int:
+    """The least number of pixels that is a whole number of steps of all grids, or nearly."""
+    pixels = np.arange(1, _LONGEST_SHIFT + 1)
+    places = pixels[:, None] / np.unique(steps)
+    errors = np.abs(places - np.round(places)).max(axis=1)
+    fits = np.flatnonzero(errors < _ALIGNED)
+    return int(pixels[fits[0] if len(fits) else np.argmin(errors)])
