@@ -10,8 +10,8 @@ import pytest
 
 from gdn_keras.detection import Detector
 from gdn_keras.training import Run, TrainingStopped, run
+from gdn_keras.training.detection_task import AVERAGE_PRECISION
 from gdn_keras.training.digit_detection import (
-    AVERAGE_PRECISION,
     CLASSES,
     DigitDetection,
     DigitRecipe,
@@ -36,7 +36,7 @@ RECIPE = DigitRecipe(
 
 
 def task(recipe=RECIPE):
-    return DigitDetection(recipe, lambda _, scales: tiny_network(CLASSES, scales=scales))
+    return DigitDetection(recipe, lambda _, scales, *__: tiny_network(CLASSES, scales=scales))
 
 
 def test_a_run_leaves_everything_in_its_folder(tmp_path, capsys):
