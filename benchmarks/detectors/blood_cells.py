@@ -23,7 +23,7 @@ import keras
 import numpy as np
 
 from detectors.networks import PyramidPoints
-from gdn_keras.datasets import load_pascal_voc, read_boxed_images
+from gdn_keras.datasets import load_boxes, read_boxed_images
 from gdn_keras.detection import Detector, average_precision
 from gdn_keras.models import gaussian_derivative_network, retarget
 from gdn_keras.training.run_folder import open_run, write_text
@@ -133,8 +133,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         open_run({"epochs": options.epochs, "seed": options.seed}, options.output)
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    training, _ = load_pascal_voc(options.folder, "train", CLASSES)
-    test, _ = load_pascal_voc(options.folder, "test", CLASSES)
+    training, test = (
+        load_boxes(options.folder, split, CLASSES).images for split in ("train", "test")
+    )
     examples = mirrored(*read_boxed_images(training, RESOLUTION))
     tests = {factor: read_boxed_images(test, RESOLUTION * factor) for factor in FACTORS}
     file = options.output / "results.json"

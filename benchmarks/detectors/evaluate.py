@@ -19,7 +19,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from gdn_keras.datasets.scenes import BACKGROUNDS
 from gdn_keras.detection import Detector
 from gdn_keras.detection.size_precision import evaluate_detector
-from gdn_keras.training.detection_task import DetectorRecipe
+from gdn_keras.training.digit_detection import DigitRecipe
 from gdn_keras.training.run_folder import load_network, write_text
 
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     flag("--background", choices=BACKGROUNDS, default="empty", help="(default: empty)")
     options = parser.parse_args(arguments)
     try:
-        recipe = DetectorRecipe(
+        recipe = DigitRecipe(
             mnist_dir=options.mnist_dir,
             test_scenes=options.scenes,
             background=options.background,

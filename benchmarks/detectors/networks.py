@@ -7,27 +7,33 @@ import tensorflow as tf
 
 from gdn_keras.layers import ScaleBatchNormalization
 from gdn_keras.scale_space import PointGrid
-from gdn_keras.training.detection_task import CLASSES, DetectorRecipe
+from gdn_keras.training.detection_task import DetectionRecipe
 
 STRIDE = 4  # pixels of a level from point to point
 _POOLED = (0, 2)  # layers followed by 2×2 pooling
 _FIRST_LOGIT = -3.0
 
 
-def plain_network(recipe: DetectorRecipe, scales: tuple[float, ...]) -> keras.Model:
+def plain_network(
+    recipe: DetectionRecipe, scales: tuple[float, ...], num_classes: int, channels: int
+) -> keras.Model:
     """(a) The image as it is; size by regression of width and height at the maxima."""
     del scales
-    return _network(recipe, (1.0,), CLASSES + 4)
+    return _network(recipe, (1.0,), (num_classes, num_classes + 4), channels)
 
 
-def pyramid_network(recipe: DetectorRecipe, scales: tuple[float, ...]) -> keras.Model:
+def pyramid_network(
+    recipe: DetectionRecipe, scales: tuple[float, ...], num_classes: int, channels: int
+) -> keras.Model:
     """(b) The same network at each level of an image pyramid; size by scale, as ours."""
-    return _network(recipe, scales, CLASSES + 4 * recipe.boxes)
+    return _network(recipe, scales, (num_classes, num_classes + 4 * recipe.boxes), channels)
 
 
-def _network(recipe: DetectorRecipe, scales: tuple[float, ...], features: int) -> keras.Model:
-    images = keras.Input((None, None, 1))
-    points = PyramidPoints(recipe.widths, CLASSES, features, scales, name="points")(images)
+def _network(
+    recipe: DetectionRecipe, scales: tuple[float, ...], features: tuple[int, int], channels: int
+) -> keras.Model:
+    images = keras.Input((None, None, channels))
+    points = PyramidPoints(recipe.widths, *features, scales, name="points")(images)
     return keras.Model(images, points)
 
 

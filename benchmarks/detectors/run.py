@@ -29,7 +29,8 @@ import numpy as np
 from detectors.networks import plain_network, pyramid_network
 from gdn_keras.detection import Detector
 from gdn_keras.training import run
-from gdn_keras.training.detection_task import Detection, DetectorRecipe, points_network
+from gdn_keras.training.detection_task import points_network
+from gdn_keras.training.digit_detection import DigitDetection, DigitRecipe
 from gdn_keras.training.run_folder import MODEL, load_network, write_text
 
 CONTESTANTS = {"ours": points_network, "plain": plain_network, "pyramid": pyramid_network}
@@ -79,12 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--mnist-dir", help="all of MNIST, instead of the package's digits")
     parser.add_argument("--background", default="empty", help="empty or clutter (empty)")
-    parser.add_argument("--epochs", type=int, default=DetectorRecipe.epochs)
-    parser.add_argument("--steps", type=int, default=DetectorRecipe.steps)
+    parser.add_argument("--epochs", type=int, default=DigitRecipe.epochs)
+    parser.add_argument("--steps", type=int, default=DigitRecipe.steps)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
     options = parser.parse_args(arguments)
-    recipe = DetectorRecipe(
+    recipe = DigitRecipe(
         background=options.background,
         mnist_dir=options.mnist_dir,
         epochs=options.epochs,
@@ -94,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results, times = {}, {}
     for name in options.only:
         print(f"{name}:", flush=True)
-        results[name] = run(Detection(recipe, CONTESTANTS[name]), options.output / name)
+        results[name] = run(DigitDetection(recipe, CONTESTANTS[name]), options.output / name)
         detector = load_network(options.output / name / MODEL)
         times[name] = [milliseconds(detector, shape) for shape in SHAPES]
     report = table(results, times)

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from gdn_keras.layers import ScaleChannels
 from gdn_keras.models import channel_model, network_of, scale_channels_of
 
-
 _channel_models: WeakKeyDictionary[keras.Model, keras.Model] = WeakKeyDictionary()
 
 

@@ -1,8 +1,8 @@
-"""Images with rectangles from Pascal VOC and COCO files."""
+"""Pictures with boxes: folders in the layouts of Pascal VOC, COCO and YOLO."""
 
-import json
 import os
-import xml.etree.ElementTree as ElementTree
+import re
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +10,19 @@ from typing import NamedTuple
 import numpy as np
 
 from gdn_keras.checks import check_positive
-from gdn_keras.datasets.image_files import read_picture, resized
+from gdn_keras.datasets.box_files import FORMATS, Annotation
+from gdn_keras.datasets.image_files import (
+    open_picture,
+    picture_endings,
+    read_picture,
+    require_directory,
+    resized,
+)
+from gdn_keras.datasets.splits import hold_out
+
+_ORIENTATION = 0x0112  # how cameras say which side is up
+_TURNED = (5, 6, 7, 8)  # height is width
+_GREY_MODES = ("1", "L", "LA", "I", "F")
 
 
 class BoxedImage(NamedTuple):
@@ -21,84 +33,152 @@ class BoxedImage(NamedTuple):
         shape: Its height and width in pixels.
         boxes: float32 `[n, 4]`, (x1, y1, x2, y2); the first pixel covers [0, 1] × [0, 1].
         labels: int32 `[n]`, places in the list of class names.
+        channels: 1 for grey, 3 for color.
     """
 
     file: Path
     shape: tuple[int, int]
     boxes: np.ndarray
     labels: np.ndarray
+    channels: int = 3
 
 
-def load_pascal_voc(
-    folder: str | os.PathLike, split: str = "train", class_names: Sequence[str] | None = None
-) -> tuple[list[BoxedImage], list[str]]:
-    """Images and rectangles of a folder in the layout of Pascal VOC.
+class BoxedImages(NamedTuple):
+    """What a folder of annotated pictures holds.
 
-    The folder holds Annotations/*.xml, JPEGImages/* and ImageSets/Main/SPLIT.txt.
+    Attributes:
+        images: The annotated pictures, in the order of their annotations.
+        class_names: Names of the classes.
+        kind: "Pascal VOC", "COCO" or "YOLO".
+        skipped: Pictures beside the others that have no annotation.
+    """
+
+    images: list[BoxedImage]
+    class_names: list[str]
+    kind: str
+    skipped: list[Path]
+
+
+def load_boxes(
+    directory: str | os.PathLike,
+    split: str | None = None,
+    class_names: Sequence[str] | None = None,
+) -> BoxedImages:
+    """Annotated pictures of a folder, whose format is found by itself.
+
+    - Pascal VOC: an .xml file for each picture, beside it or in a folder of its own.
+    - COCO: .json files with "images", "annotations" and "categories". Crowds are left out.
+    - YOLO: a .txt file for each picture, beside it or in a folder "labels", and names of classes in
+      classes.txt, obj.names or data.yaml.
+
+    A picture belongs to the annotation that has its name and is nearest to it. An annotation
+    without objects says that there are none; pictures without one are skipped.
 
     Args:
-        folder: The folder.
-        split: Name of a file in ImageSets/Main, without its ending.
-        class_names: Names of the classes, in the order of their labels; those that occur in the
-            split, in alphabetical order, if `None`.
-
-    Returns:
-        The images, in the order of the split, and the class names.
+        directory: The folder, with everything in its folders.
+        split: Name of a list in ImageSets/Main of Pascal VOC, without its ending; all if `None`.
+        class_names: Names of the classes in the order of their labels; those that occur if `None`,
+            in the order of the files or, where these have none, of the alphabet.
 
     Raises:
-        ValueError: If a file says what cannot be, with its name.
+        ValueError: If there is no annotation or more than one format, or if a file is wrong; the
+            message names it.
         OSError: If a file is missing.
     """
-    folder = Path(folder)
-    stems = (folder / "ImageSets" / "Main" / f"{split}.txt").read_text().split()
-    read = [_read_voc(folder / "Annotations" / f"{stem}.xml") for stem in stems]
-    found = {name for _, _, rows in read for name, _ in rows}
-    names = sorted(found) if class_names is None else list(class_names)
-    images = [
-        _boxed(folder / "JPEGImages" / file, shape, rows, names) for file, shape, rows in read
-    ]
-    return images, names
+    folder = require_directory(directory, "pictures and their boxes")
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
+    )
+    found = {kind: read(files) for kind, read in FORMATS.items()}
+    found = {kind: annotations for kind, annotations in found.items() if annotations[0]}
+    if len(found) != 1:
+        raise ValueError(
+            f"{folder} must hold annotations of one format: {', '.join(FORMATS)}. "
+            f"Received: {' and '.join(found) or 'none'}"
+        )
+    [(kind, (annotations, order))] = found.items()
+    occurring = {name for annotation in annotations for name, _ in annotation.rows}
+    if class_names is None:
+        class_names = [n for n in order if n in occurring] if order else sorted(occurring)
+    pictures = _Pictures([file for file in files if file.suffix.lower() in picture_endings()])
+    sources: dict[Path, Path] = {}
+    images = []
+    for annotation in annotations:
+        picture = pictures.find(annotation)
+        if picture in sources:
+            raise ValueError(
+                f"{picture} must have one annotation. "
+                f"Received: {sources[picture]} and {annotation.source}"
+            )
+        sources[picture] = annotation.source
+        images.append(_boxed(picture, annotation, list(class_names)))
+    folders = {picture.parent for picture in sources}
+    skipped = [p for p in pictures.files if p.parent in folders and p not in sources]
+    if split is not None:
+        images, skipped = _named(images, folder / "ImageSets" / "Main" / f"{split}.txt"), []
+    return BoxedImages(images, list(class_names), kind, skipped)
 
 
-def load_coco(
-    annotations: str | os.PathLike, images: str | os.PathLike
-) -> tuple[list[BoxedImage], list[str]]:
-    """Images and rectangles of a COCO file.
+def split_boxes(
+    images: Sequence[BoxedImage], validation: float | str = 0.15, group: str | None = None
+) -> tuple[list[BoxedImage], list[BoxedImage]]:
+    """Images for training and for validation; the same ones each time.
 
     Args:
-        annotations: JSON file with "images", "annotations" and "categories". Crowds are left out.
-        images: Folder of the image files.
-
-    Returns:
-        The images, in the order of the file, and the class names, in the order of their ids.
+        images: From `load_boxes`.
+        validation: The share that is held out, or a text file with names of pictures.
+        group: A regular expression. Pictures in whose names it matches the same text belong
+            together, and are not divided: its first group, if it has one, or all of the match.
 
     Raises:
-        ValueError: If the file says what cannot be.
-        OSError: If it is missing.
+        ValueError: If a part would be empty, or a name or a match is missing.
+        OSError: If the file is missing.
     """
+    groups: dict[str, list[BoxedImage]] = defaultdict(list)
+    for image in images:
+        groups[_group_of(image.file, group)].append(image)
     try:
-        content = json.loads(Path(annotations).read_text())
-        categories = {row["id"]: row["name"] for row in content["categories"]}
-        names = [categories[k] for k in sorted(categories)]
-        rows: dict[int, list[tuple[str, list[float]]]] = {
-            row["id"]: [] for row in content["images"]
-        }
-        for row in content["annotations"]:
-            if not row.get("iscrowd"):
-                x, y, width, height = row["bbox"]
-                box = [x, y, x + width, y + height]
-                rows[row["image_id"]].append((categories[row["category_id"]], box))
-        return [
-            _boxed(
-                Path(images) / row["file_name"],
-                (row["height"], row["width"]),
-                rows[row["id"]],
-                names,
+        share = float(validation)
+    except ValueError:
+        chosen = {image.file for image in _named(images, Path(validation).expanduser())}
+        held_out = {key for key, mine in groups.items() if any(i.file in chosen for i in mine)}
+    else:
+        if not 0 < share < 1 or len(groups) < 2:
+            raise ValueError(
+                "`validation` must be a share between 0 and 1 of two or more pictures, or groups "
+                f"of them, or a text file. Received: {validation} of {len(groups)}"
             )
-            for row in content["images"]
-        ], names
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{annotations} is not a COCO file of boxes ({error!r})") from error
+        held_out = hold_out(sorted(groups), share, np.random.default_rng(0))
+    parts: tuple[list[BoxedImage], list[BoxedImage]] = ([], [])
+    for key, mine in groups.items():
+        parts[key in held_out].extend(mine)
+    if not all(any(len(image.labels) for image in part) for part in parts):
+        raise ValueError(
+            "pictures for training and for validation must both have boxes. "
+            f"Received: {len(parts[0])} and {len(parts[1])} pictures by {validation}"
+        )
+    return parts
+
+
+def read_boxed_image(
+    image: BoxedImage, resolution: float = 1.0, channels: int = 3
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels `[height, width, channels]` and boxes `[n, 4]` in them, at a resolution.
+
+    Arguments and errors are those of `read_boxed_images`.
+    """
+    check_positive("resolution", resolution)
+    height, width = image.shape
+    longer = max(1, round(max(height, width) * resolution))
+    rows, columns = resized((height, width), longer)
+    pixels = read_picture(image.file, channels, resize=None if resolution == 1 else longer)
+    # Boxes of another shape, such as that before the camera's rotation, would be distorted.
+    if pixels.shape[:2] != (rows, columns):
+        raise ValueError(_of_another_shape(image.file, (rows, columns), pixels.shape[:2]))
+    ratio = np.tile([columns / width, rows / height], 2)
+    return pixels, (image.boxes * ratio).astype("float32")
 
 
 def read_boxed_images(
@@ -106,11 +186,11 @@ def read_boxed_images(
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Images of one shape as an array, with boxes and labels as `Detector.fit` takes them.
 
-    >>> images, class_names = load_pascal_voc("VOC")  # doctest: +SKIP
-    >>> detector.fit(*read_boxed_images(images, 0.5), batch_size=4)  # doctest: +SKIP
+    >>> data = load_boxes("PICTURES")  # doctest: +SKIP
+    >>> detector.fit(*read_boxed_images(data.images, 0.5), batch_size=4)  # doctest: +SKIP
 
     Args:
-        images: From `load_pascal_voc` or `load_coco`.
+        images: From `load_boxes`.
         resolution: By which height and width are multiplied; the images are smoothed accordingly.
 
     Returns:
@@ -122,77 +202,128 @@ def read_boxed_images(
             is not as wide and high as its annotation says.
         OSError: If a file is missing.
     """
-    check_positive("resolution", resolution)
     shapes = {image.shape for image in images}
     if len(shapes) != 1:
         raise ValueError(
             "`images` must be at least one, and all of one height and width. "
             f"Received: {len(images)} images of {len(shapes)} shapes, {sorted(shapes)[:3]}"
         )
-    most = max(len(image.labels) for image in images)
-    boxes = np.zeros((len(images), most, 4), "float32")
-    labels = np.full((len(images), most), -1, "int32")
-    height, width = shapes.pop()
-    longer = max(1, round(max(height, width) * resolution))
-    rows, columns = resized((height, width), longer)
-    resize = None if resolution == 1 else longer
-    pixels = [_read_pixels(image.file, (rows, columns), resize) for image in images]
-    ratio = np.tile([columns / width, rows / height], 2)
-    for k, image in enumerate(images):
-        boxes[k, : len(image.boxes)] = image.boxes * ratio
-        labels[k, : len(image.labels)] = image.labels
-    return np.stack(pixels), {"boxes": boxes, "labels": labels}
+    pixels, boxes = zip(*(read_boxed_image(image, resolution) for image in images), strict=True)
+    return np.stack(pixels), pad_boxes(boxes, [image.labels for image in images])
 
 
-def _read_pixels(file: Path, shape: tuple[int, int], resize: int | None) -> np.ndarray:
-    pixels = read_picture(file, channels=3, resize=resize)
-    # Boxes of another shape, such as that before the camera's rotation, would be distorted.
-    if pixels.shape[:2] != shape:
-        raise ValueError(
-            f"{file} must be {shape[1]} pixels wide and {shape[0]} high at this resolution, as its "
-            f"annotation says. Received: {pixels.shape[1]} wide and {pixels.shape[0]} high"
-        )
-    return pixels
+def pad_boxes(
+    boxes: Sequence[np.ndarray], labels: Sequence[np.ndarray], least: int = 0
+) -> dict[str, np.ndarray]:
+    """Boxes and labels of several images in arrays, padded by -1 to `least` or more of each."""
+    most = max(least, *map(len, labels))
+    result = {
+        "boxes": np.zeros((len(labels), most, 4), "float32"),
+        "labels": np.full((len(labels), most), -1, "int32"),
+    }
+    for k, (some, kinds) in enumerate(zip(boxes, labels, strict=True)):
+        result["boxes"][k, : len(some)], result["labels"][k, : len(kinds)] = some, kinds
+    return result
 
 
-def _read_voc(file: Path) -> tuple[str, tuple[int, int], list[tuple[str, list[float]]]]:
-    """Name of the image, its height and width, and the name and box of each object."""
+class _Pictures:
+    """The pictures of a folder, by what annotations call them."""
+
+    def __init__(self, files: Sequence[Path]):
+        self.files = files
+        self._named: dict[str, list[Path]] = defaultdict(list)
+        for file in files:
+            self._named[file.name].append(file)
+            self._named[file.stem].append(file)
+
+    def find(self, annotation: Annotation) -> Path:
+        """The picture of an annotation: the one of its name that shares most folders with it."""
+        paths = [Path(name.replace("\\", "/")) for name in annotation.pictures]
+        for path in paths:
+            if candidates := self._named.get(path.name) or self._named.get(path.stem):
+                known = {*annotation.source.parts, *path.parts}
+                ranks = [(len(known & {*c.parts}), -len(c.parts)) for c in candidates]
+                nearest = [c for c, r in zip(candidates, ranks, strict=True) if r == max(ranks)]
+                if len(nearest) > 1:
+                    raise ValueError(
+                        f"{annotation.source} must belong to one picture. "
+                        f"Received: {nearest[0]} and {nearest[1]}"
+                    )
+                return nearest[0]
+        name = paths[0].name or paths[-1].name
+        raise FileNotFoundError(f"{annotation.source}: its picture, {name}, is missing")
+
+
+def _named(images: Sequence[BoxedImage], file: Path) -> list[BoxedImage]:
+    """The pictures that a text file names, with or without their endings, in its order."""
+    known = {name: image for image in images for name in (image.file.name, image.file.stem)}
+    names = [Path(line.strip()).name for line in file.read_text().splitlines() if line.strip()]
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise ValueError(f"{file} must name annotated pictures. Received: {missing[0]!r}")
+    return [known[name] for name in names]
+
+
+def _group_of(file: Path, pattern: str | None) -> str:
+    if pattern is None:
+        return str(file)
     try:
-        root = ElementTree.fromstring(file.read_text())
-        height, width = (int(_text(root, f"size/{name}")) for name in ("height", "width"))
-        rows = []
-        for entry in root.iter("object"):
-            box = [float(_text(entry, f"bndbox/{k}")) for k in ("xmin", "ymin", "xmax", "ymax")]
-            # Pixels are counted from 1, and the last one is part of the box.
-            rows.append((_text(entry, "name"), [box[0] - 1, box[1] - 1, *box[2:]]))
-        return _text(root, "filename"), (height, width), rows
-    except (ElementTree.ParseError, ValueError) as error:
-        raise ValueError(f"{file} is not a Pascal VOC annotation ({error})") from error
+        match = re.search(pattern, file.name)
+    except re.error as error:
+        raise ValueError(
+            f"`group` must be a regular expression ({error}). Received: group={pattern!r}"
+        ) from error
+    if match is None:
+        raise ValueError(
+            f"`group` must match in the name of each picture, and not so in {file}. "
+            f"Received: group={pattern!r}"
+        )
+    return match[1] if match.re.groups else match[0]
 
 
-def _text(entry: ElementTree.Element, path: str) -> str:
-    text = entry.findtext(path)
-    if text is None:
-        raise ValueError(f"{path} is missing")
-    return text
-
-
-def _boxed(
-    file: Path, shape: tuple[int, int], rows: list[tuple[str, list[float]]], names: list[str]
-) -> BoxedImage:
-    unknown = {name for name, _ in rows} - set(names)
+def _boxed(file: Path, annotation: Annotation, names: list[str]) -> BoxedImage:
+    shape, channels = _header(file, annotation.shape)
+    unknown = {name for name, _ in annotation.rows} - set(names)
     if unknown:
         raise ValueError(
             f"{file}: `class_names` must hold all classes that occur. Missing: {sorted(unknown)}"
         )
-    boxes = np.array([box for _, box in rows], "float32").reshape(-1, 4)
+    boxes = np.array([box for _, box in annotation.rows], "float64").reshape(-1, 4)
     height, width = shape
-    inside = np.clip(boxes, 0, [width, height, width, height])
-    empty = (inside[:, 2:] <= inside[:, :2]).any(axis=1)
-    if empty.any():
+    sides = np.array([width, height, width, height])
+    if annotation.shape is None:
+        boxes = boxes * sides
+    inside = np.clip(boxes, 0, sides)
+    is_right = np.isfinite(boxes).all(axis=1) & (inside[:, 2:] > inside[:, :2]).all(axis=1)
+    if not is_right.all():
         raise ValueError(
             f"{file}: boxes must lie in the image, {width} pixels wide and {height} high. "
-            f"Received: (x1, y1, x2, y2) = {tuple(boxes[empty][0].tolist())}"
+            f"Received: (x1, y1, x2, y2) = {tuple(boxes[~is_right][0].tolist())}"
         )
-    labels = np.array([names.index(name) for name, _ in rows], "int32")
-    return BoxedImage(file, (height, width), inside, labels)
+    labels = np.array([names.index(name) for name, _ in annotation.rows], "int32")
+    return BoxedImage(file, shape, inside.astype("float32"), labels, channels)
+
+
+def _header(file: Path, annotated: tuple[int, int] | None) -> tuple[tuple[int, int], int]:
+    """Height and width of a picture, upright and as annotated, and its channels."""
+    with open_picture(file) as picture:
+        orientation = picture.getexif().get(_ORIENTATION, 1)
+        turned = orientation in _TURNED
+        width, height = picture.size[::-1] if turned else picture.size
+        grey = picture.mode.split(";")[0] in _GREY_MODES
+    if annotated not in (None, (height, width)):
+        raise ValueError(_of_another_shape(file, annotated, (height, width)))
+    # Only the shape of an annotation tells whether its boxes are in the upright picture.
+    if orientation in (2, 3, 4) or (turned and (annotated is None or height == width)):
+        raise ValueError(
+            f"{file} must be stored upright, since nothing says whether its boxes are in the "
+            f"picture as it is stored or as it is shown. Received: EXIF orientation {orientation}"
+        )
+    return (height, width), 1 if grey else 3
+
+
+def _of_another_shape(file: Path, annotated: Sequence[int], actual: Sequence[int]) -> str:
+    return (
+        f"{file} must be {annotated[1]} pixels wide and {annotated[0]} high at this resolution, as "
+        f"its annotation says. Received: {actual[1]} wide and {actual[0]} high"
+    )

@@ -1,6 +1,6 @@
 """One run engine: a model, data, an evaluation and a report; resume, progress and export.
 
-Detectors are trained by `gdn_keras.training.detection_task`.
+Detectors are trained by `gdn_keras.training.digit_detection`.
 """
 
 from gdn_keras.training.classification_task import Classification

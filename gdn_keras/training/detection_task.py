@@ -1,219 +1,107 @@
-"""Detection of digits: average precision over sizes, and pictures with boxes."""
+"""What trainings of detectors have in common."""
 
-import dataclasses
 import math
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
-from gdn_keras.analysis.plots import figure_file
-from gdn_keras.checks import check_positive, check_scales
-from gdn_keras.datasets import Digits, load_embedded_digits, load_mnist_directory
-from gdn_keras.datasets.scenes import (
-    BACKGROUNDS,
-    Scenes,
-    SceneSet,
-    digit_scenes,
-    scene_pipeline,
-    scene_set,
-)
+from gdn_keras.checks import check_positive
 from gdn_keras.detection.average_precision import import_pycocotools
 from gdn_keras.detection.detector import Detector
-from gdn_keras.detection.drawing import draw_boxes, import_drawing
-from gdn_keras.detection.size_precision import TEST_SIZES, SizePrecision, evaluate_detector
-from gdn_keras.detection.targets import channel_spacing
-from gdn_keras.layers import ArctanContrast
+from gdn_keras.detection.drawing import import_drawing
 from gdn_keras.models import gaussian_derivative_network
-from gdn_keras.reporting import Reporter
-from gdn_keras.training.recipe import (
-    CHANNELS,
-    COUNT,
-    WIDTHS,
-    TrainingRecipe,
-    at_least,
-    recipe,
-    setting,
-)
-from gdn_keras.training.report_page import Picture, Section, markdown_table, shown
+from gdn_keras.training.recipe import COUNT, WIDTHS, TrainingRecipe, at_least, recipe, setting
 from gdn_keras.training.task import Task
 
 AVERAGE_PRECISION = "average_precision.json"
-CLASSES = 10
-_PART_THRESHOLD = 0.7
-_TEST_SEED = 1_000_003  # test scenes are the same for all seeds of the training
-_CURVES = {"ap50": "IoU 0.5", "ap75": "IoU 0.75", "ap": "COCO, 0.5 to 0.95"}
-_MOST_TICKS = 9
-_ERRORS = {"size_error": "size error, %", "center_error": "center error, %"}
-_PIXELS = {"group": "data", "type": int, "metavar": "PIXELS"}
-_SIZES = {"check": lambda name, value: check_scales(value, name), "flag": None}
-
-
-def _spaced(name: str, value: Any) -> tuple[float, ...]:
-    scales = check_scales(value, name)
-    if len(scales) > 1:
-        channel_spacing(scales, name)
-    return scales
-
-
-def _powers(first: int, last: int, per_octave: int) -> tuple[float, ...]:
-    return tuple(2.0 ** (k / per_octave) for k in range(first, last + 1))
 
 
 @recipe
-class DetectorRecipe(TrainingRecipe):
-    """One training of a detector of digits, and its test at other sizes.
-
-    The network's sigmas have a ratio of sqrt(2), at which it costs half of what it costs with the
-    1.25 of classifiers, and finds as much. Channels are closer together in training, so that it
-    learns what sizes between its channels look like.
-    """
+class DetectionRecipe(TrainingRecipe):
+    """How a detector is made and trained."""
 
     epochs: int = setting(36, "epochs of `steps` batches", at_least(1), **COUNT)
-    batch_size: int = setting(8, "scenes in a batch", at_least(1), **COUNT)
+    batch_size: int = setting(8, "images in a batch", at_least(1), **COUNT)
     steps: int = setting(100, "batches in an epoch", at_least(1), **COUNT)
     widths: tuple[int, ...] = setting(
         (12, 16, 24, 32, 64), "feature channels of the layers before the last", **WIDTHS
     )
     scale_ratio: float = setting(
-        2**0.5, "ratio between the sigmas of successive layers", check_positive, flag=None
+        2**0.5,
+        "ratio between the sigmas of successive layers, without `sigmas`",
+        check_positive,
+        flag=None,
+    )
+    sigmas: tuple[float, ...] | None = setting(
+        None,
+        "sigmas of the layers in units of sigma_0, one more than `widths`",
+        type=float,
+        nargs="+",
+        metavar="SIGMA",
     )
     boxes: bool = setting(
         True, "whether position and size are regressed, or else read off the heat", flag=None
     )
-    scales: tuple[float, ...] = setting(
-        _powers(-2, 7, per_octave=2),
-        "sigma_0 of the finished detector's scale channels",
-        **{**CHANNELS, "check": _spaced},
-    )
-    train_scales: tuple[float, ...] = setting(
-        _powers(-2, 6, per_octave=4), "those in training", **{**CHANNELS, "check": _spaced}
-    )
-    train_sizes: tuple[float, ...] = setting((1.0,), "sizes of the digits in training", **_SIZES)
-    train_frame: int = setting(96, "height and width in training", at_least(1), **_PIXELS)
-    train_count: tuple[int, int] = setting(
-        (4, 14), "least and greatest number of digits in a scene of the training", flag=None
-    )
-    augment: bool = setting(
-        True, "whether digits are rotated and sheared a little, each time anew", flag=None
-    )
-    background: str = setting(
-        "empty", "background of all scenes", choices=BACKGROUNDS, group="data"
-    )
-    mnist_dir: str | None = setting(
-        None, "folder of all of MNIST, instead of the package's digits", group="data"
-    )
-    test_sizes: tuple[float, ...] = setting(TEST_SIZES, "sizes of the digits in the test", **_SIZES)
-    test_shape: tuple[int, int] = setting(
-        (480, 640), "height and width of scenes in the test", flag=None
-    )
-    test_count: tuple[int, int] = setting(
-        (14, 20), "least and greatest number of digits in a scene of the test", flag=None
-    )
-    test_scenes: int = setting(120, "scenes in the test", at_least(1), **COUNT)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.training_scenes()
-        self._tested()
-
-    def training_scenes(self) -> Scenes:
-        """What is drawn, scene after scene, in training."""
-        return digit_scenes(
-            "train",
-            source=self._digits(),
-            augment=self.augment,
-            sizes=self.train_sizes,
-            shape=(self.train_frame, self.train_frame),
-            count=self.train_count,
-            background=self.background,
-        )
-
-    def test_set(self) -> SceneSet:
-        """The scenes of the test."""
-        return scene_set(self._tested(), self.test_scenes, _TEST_SEED)
-
-    def _tested(self) -> Scenes:
-        return digit_scenes(
-            "test",
-            source=self._digits(),
-            sizes=self.test_sizes,
-            shape=self.test_shape,
-            count=self.test_count,
-            background=self.background,
-        )
-
-    def _digits(self) -> Digits:
-        if self.mnist_dir is None:
-            return load_embedded_digits()
-        return load_mnist_directory(self.mnist_dir)
 
 
-def points_network(recipe: DetectorRecipe, scales: tuple[float, ...]) -> keras.Model:
-    """The Gaussian derivative network of a detector of digits, for images of any size."""
+Points = Callable[[Any, tuple[float, ...], int, int], keras.Model]
+
+
+def points_network(
+    recipe: DetectionRecipe, scales: tuple[float, ...], num_classes: int, channels: int
+) -> keras.Model:
+    """The Gaussian derivative network of a detector, for images of any size."""
     return gaussian_derivative_network(
-        input_shape=(None, None, 1),
+        input_shape=(None, None, channels),
         widths=recipe.widths,
-        num_classes=CLASSES,
+        num_classes=num_classes,
         scales=scales,
         scale_ratio=recipe.scale_ratio,
+        sigmas=recipe.sigmas,
         readout="points",
         boxes=recipe.boxes,
     )
 
 
-class Detection(Task):
-    """Trains a detector on scenes of digits, and measures it at all sizes.
+class DetectionTask(Task):
+    """Trains a detector in the scale channels of training, and uses it in others.
 
     Args:
         recipe: What to train and to test.
-        points: Function from a recipe and scales to a network with points, whose weights do not
-            depend on the scales; the Gaussian derivative network by default.
+        class_names: Names of the classes.
+        channels: Of the images.
+        points: Function from a recipe, scales, and numbers of classes and image channels to a
+            network with points, whose weights do not depend on the scales.
 
     Raises:
         ImportError: Without pycocotools or Pillow, before the training and not after it.
     """
 
-    title = "Detector of digits"
     results_file = AVERAGE_PRECISION
-    files = ((AVERAGE_PRECISION, "average precision and errors at each size"),)
 
     def __init__(
-        self,
-        recipe: DetectorRecipe,
-        points: Callable[[DetectorRecipe, tuple[float, ...]], keras.Model] = points_network,
+        self, recipe: Any, class_names: list[str], channels: int, points: Points = points_network
     ):
         import_pycocotools()
         import_drawing()
-        self.recipe: DetectorRecipe = recipe
-        self.points, self.steps = points, recipe.steps
-        self.description = (
-            f"a detector with {len(recipe.train_scales)} scale channels, on {recipe.batch_size} "
-            f"scenes a step with digits of size {shown(recipe.train_sizes)}"
-        )
+        self.recipe, self.steps, self.points = recipe, recipe.steps, points
+        self.class_names, self.channels = class_names, channels
+
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of the detector besides network and classes."""
+        raise NotImplementedError  # each task has its own
 
     def network(self) -> Detector:
         return self._detector(self.recipe.train_scales)
 
-    def _detector(self, scales: tuple[float, ...]) -> Detector:
+    def _detector(self, scales: tuple[float, ...], **changes: Any) -> Detector:
         return Detector(
-            self.points(self.recipe, scales),
-            num_classes=CLASSES,
-            preprocessor=ArctanContrast(stretch=False),
-            # Digits do not overlap, but parts of large ones look like small ones.
-            part_threshold=_PART_THRESHOLD,
-        )
-
-    def batches(self, first_epoch: int) -> Any:
-        recipe = self.recipe
-        return scene_pipeline(
-            recipe.training_scenes(),
-            batch_size=recipe.batch_size,
-            seed=recipe.seed,
-            first=first_epoch * recipe.steps,
+            self.points(self.recipe, scales, len(self.class_names), self.channels),
+            num_classes=len(self.class_names),
+            class_names=self.class_names,
+            **{**self.arguments(), **changes},
         )
 
     def finish(self, model: Detector) -> Detector:
@@ -221,104 +109,29 @@ class Detection(Task):
         finished.network.set_weights(model.network.get_weights())
         return finished
 
-    def evaluate(self, model: Detector, reporter: Reporter) -> dict[str, Any]:
-        began, scenes = time.monotonic(), self.recipe.test_set()
-        (everything, *sizes), slope = evaluate_detector(model, scenes, self.recipe.test_sizes)
-        seconds = time.monotonic() - began
-        reporter.line(f"Tested in {seconds:.0f} s.")
-        return {
-            "parameters": sum(math.prod(w.shape) for w in model.trainable_weights),
-            "seconds_per_scene": seconds / len(scenes.images),
-            "slope": slope,
-            "all": as_json(everything),
-            "sizes": [as_json(result) for result in sizes],
-        }
 
-    def summary(self, results: dict[str, Any]) -> str:
-        return summarize(results)
-
-    def sections(
-        self, results: dict[str, Any], model: Detector, others: dict[str, dict[str, Any]]
-    ) -> list[Section]:
-        return [
-            f"{results['parameters']} parameters.",
-            precision_table(results),
-            Picture(
-                "average_precision.png",
-                "Average precision over the size of the digits, and the training size.",
-                lambda path: _draw_precision(results, path),
-            ),
-            Picture(
-                "detections.png",
-                "Test scenes with the boxes that were found in them.",
-                lambda path: _draw_page(model, self.recipe).save(path),
-            ),
-        ]
+def parameter_count(model: keras.Model) -> int:
+    """Trainable numbers of a model."""
+    return sum(math.prod(w.shape) for w in model.trainable_weights)
 
 
-def as_json(result: SizePrecision) -> dict[str, Any]:
-    """JSON has no NaN, which precision without objects is."""
+def as_json(row: Any) -> dict[str, Any]:
+    """A row of results; JSON has no NaN, which precision without objects is."""
     return {
         name: None if isinstance(value, float) and math.isnan(value) else value
-        for name, value in result._asdict().items()
+        for name, value in row._asdict().items()
     }
 
 
-def summarize(results: dict[str, Any], low: float = 2**-0.5, high: float = 4.0) -> str:
-    """One sentence: the lowest average precision between two sizes."""
-    rows = [row for row in results["sizes"] if low - 1e-6 <= row["size"] <= high + 1e-6]
-    rows = [row for row in rows or results["sizes"] if row["objects"]]
-    if not rows:
-        return "There was no object in the test."
-    return (
-        f"Trained on size {shown(results['settings']['train_sizes'])} only: average precision at "
-        f"least {min(row['ap50'] for row in rows):.3f} at IoU 0.5 and "
-        f"{min(row['ap75'] for row in rows):.3f} at 0.75, at every size from "
-        f"{rows[0]['size']:.3g} to {rows[-1]['size']:.3g}."
-    )
-
-
-def precision_table(results: dict[str, Any]) -> str:
-    """Average precision and errors at each size, in Markdown."""
-    rows = []
-    for row in [*results["sizes"], results["all"]]:
-        name = "all" if row["size"] is None else f"{row['size']:.3g}"
-        errors = ("" if row[k] is None else f"{100 * row[k]:.1f}" for k in _ERRORS)
-        values = ("" if row[k] is None else f"{row[k]:.3f}" for k in _CURVES)
-        rows.append((name, row["objects"], *values, *errors))
-    head = ("size", "digits", "AP at IoU 0.5", "at 0.75", "COCO mean", *_ERRORS.values())
-    note = "Errors are medians over the digits that were found, of the center in sides of the box."
-    if results["slope"] is not None:
-        note += f" Size found over size, both logarithmic: slope {results['slope']:.3f}."
-    return f"{markdown_table(head, rows)}\n\n{note}"
-
-
-def _draw_precision(results: dict[str, Any], path: Path) -> None:
-    sizes = [row["size"] for row in results["sizes"]]
-    ticks = sizes[:: math.ceil(len(sizes) / _MOST_TICKS)]
-    with figure_file(path, 1, 1, (5.2, 3.2)) as (_, axes):
-        axis = axes[0, 0]
-        for name, label in _CURVES.items():
-            values = np.array([row[name] for row in results["sizes"]], "float64")
-            axis.plot(sizes, values, "o-", markersize=4, label=label)
-        for size in results["settings"]["train_sizes"]:
-            axis.axvline(size, color="0.5", linestyle="--", linewidth=1)
-        axis.set_xscale("log", base=2)
-        axis.set_xticks(ticks, [f"{size:.3g}" for size in ticks])
-        axis.minorticks_off()
-        axis.set(xlabel="size", ylabel="average precision", ylim=(0, 1.02))
-        axis.legend()
-
-
-def _draw_page(detector: Detector, recipe: DetectorRecipe, rows: int = 2, columns: int = 2) -> Any:
-    """The first test scenes with what was found in them, on one page (a Pillow image)."""
+def page_of(pictures: list[Any], columns: int = 2, side: int = 640) -> Any:
+    """Pillow images on one page, those larger than `side` pixels shrunk."""
     Image, _ = import_drawing()
-    count = min(rows * columns, recipe.test_scenes)
-    images = dataclasses.replace(recipe, test_scenes=count).test_set().images
-    found = detector.predict(images, batch_size=1, verbose=0)
-    height, width = (length + 4 for length in images.shape[1:3])
-    page = Image.new("RGB", (columns * width, rows * height), "white")
-    for k, image in enumerate(images):
-        picture = draw_boxes(image, {name: values[k] for name, values in found.items()})
-        page.paste(picture, (k % columns * width, k // columns * height))
+    for picture in pictures:
+        picture.thumbnail((side, side))
+    width, height = np.max([picture.size for picture in pictures], axis=0).tolist()
+    columns = min(columns, len(pictures))
+    rows = -(-len(pictures) // columns)
+    page = Image.new("RGB", (columns * (width + 4), rows * (height + 4)), "white")
+    for k, picture in enumerate(pictures):
+        page.paste(picture, (k % columns * (width + 4), k // columns * (height + 4)))
     return page

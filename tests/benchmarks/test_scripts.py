@@ -32,7 +32,7 @@ from PIL import Image
 
 from gdn_keras.models import gaussian_derivative_network, scale_channels_of
 from gdn_keras.training import Recipe
-from gdn_keras.training.detection_task import DetectorRecipe
+from gdn_keras.training.digit_detection import DigitRecipe
 
 DETECTOR = Path(__file__).parents[2] / "saved_models" / "digit_detector" / "model.keras"
 SCENES = {"test_shape": (120, 160), "test_sizes": (1.0, 2.0), "test_count": (4, 6)}
@@ -47,9 +47,9 @@ def own_cache(tmp_path, monkeypatch):
 @pytest.fixture
 def small_scenes(monkeypatch):
     for module in (evaluate, detectors_run):
-        settings = functools.partial(DetectorRecipe, widths=(4, 6, 8), train_count=(2, 3), **SCENES)
+        settings = functools.partial(DigitRecipe, widths=(4, 6, 8), train_count=(2, 3), **SCENES)
         settings.epochs, settings.steps = 1, 1
-        monkeypatch.setattr(module, "DetectorRecipe", settings)
+        monkeypatch.setattr(module, "DigitRecipe", settings)
 
 
 def words(text, folder):

@@ -1,112 +1,195 @@
-"""Pascal VOC and COCO files, and what is wrong with them."""
+"""Folders with boxes in three formats, and what is wrong with them."""
 
 import json
 
 import numpy as np
 import pytest
 
-from gdn_keras.datasets.boxes import load_coco, load_pascal_voc, read_boxed_images
+from gdn_keras.datasets.boxes import load_boxes, read_boxed_images, split_boxes
+from tests.datasets.boxed_folders import write_coco, write_picture, write_voc, write_yolo
 
-VOC = """<annotation><filename>{stem}.jpg</filename>
-<size><width>60</width><height>40</height><depth>3</depth></size>{objects}</annotation>"""
-OBJECT = """<object><name>{}</name><bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax>
-<ymax>{}</ymax></bndbox></object>"""
+image = pytest.importorskip("PIL.Image")
 
-
-def write_voc(folder, **images):
-    for name in ("Annotations", "JPEGImages", "ImageSets/Main"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    (folder / "ImageSets/Main/train.txt").write_text("\n".join(images) + "\n")
-    for stem, rows in images.items():
-        objects = "".join(OBJECT.format(*row) for row in rows)
-        (folder / f"Annotations/{stem}.xml").write_text(VOC.format(stem=stem, objects=objects))
-    return folder
+WRITERS = {"Pascal VOC": write_voc, "COCO": write_coco, "YOLO": write_yolo}
+ROWS = {"b": [("cell", 0, 0, 60, 40), ("atom", 10, 4, 20, 14)], "a": []}
 
 
-def test_pascal_voc(tmp_path):
-    folder = write_voc(tmp_path, b=[("cell", 1, 1, 60, 40), ("atom", 11, 5, 20, 14)], a=[])
-    images, names = load_pascal_voc(folder)
-    assert names == ["atom", "cell"]
-    assert [image.file.name for image in images] == ["b.jpg", "a.jpg"]
-    np.testing.assert_array_equal(images[0].boxes, [[0, 0, 60, 40], [10, 4, 20, 14]])
-    assert images[0].labels.tolist() == [1, 0] and images[0].shape == (40, 60)
-    assert images[1].boxes.shape == (0, 4)
-    _, names = load_pascal_voc(folder, class_names=["cell", "dog", "atom"])
-    assert names == ["cell", "dog", "atom"]
+@pytest.mark.parametrize("kind", WRITERS)
+def test_every_format_says_the_same(tmp_path, kind):
+    data = load_boxes(WRITERS[kind](tmp_path, **ROWS))
+    assert data.kind == kind and sorted(data.class_names) == ["atom", "cell"]
+    images = {image.file.stem: image for image in data.images}
+    assert images.keys() == {"a", "b"} and images["b"].shape == (40, 60)
+    np.testing.assert_allclose(images["b"].boxes, [[0, 0, 60, 40], [10, 4, 20, 14]], atol=1e-3)
+    assert [data.class_names[k] for k in images["b"].labels] == ["cell", "atom"]
+    assert images["a"].boxes.shape == (0, 4)
+    chosen = load_boxes(tmp_path, class_names=["cell", "dog", "atom"])
+    assert chosen.class_names == ["cell", "dog", "atom"]
+    with pytest.raises(ValueError, match=r"Missing: \['cell'\]"):
+        load_boxes(tmp_path, class_names=["dog", "atom"])
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_files_that_are_missing_or_of_another_shape_are_named(tmp_path, kind):
+    WRITERS[kind](tmp_path, **ROWS)
+    [file] = tmp_path.rglob("b.png")
+    file.unlink()
+    with pytest.raises(OSError, match=r"its picture, b(\.png)?, is missing"):
+        load_boxes(tmp_path)
+    if kind != "YOLO":
+        write_picture(file, (40, 60))
+        with pytest.raises(ValueError, match=r"b\.png must be 60 pixels wide .* annotation says"):
+            load_boxes(tmp_path)
+
+
+def test_pictures_without_annotation_are_counted(tmp_path):
+    write_yolo(tmp_path, **ROWS)
+    write_picture(tmp_path / "images/c.png")
+    write_picture(tmp_path / "elsewhere/d.png")
+    assert [file.name for file in load_boxes(tmp_path).skipped] == ["c.png"]
+
+
+def test_one_format_and_one_only(tmp_path):
+    (tmp_path / "settings.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"annotations of one format: .*Received: none"):
+        load_boxes(tmp_path)
+    write_voc(tmp_path, **ROWS)
+    write_yolo(tmp_path / "more", **ROWS)
+    with pytest.raises(ValueError, match="Received: Pascal VOC and YOLO"):
+        load_boxes(tmp_path)
+
+
+def test_lists_of_pascal_voc(tmp_path):
+    write_voc(tmp_path, **ROWS)
+    lists = tmp_path / "ImageSets/Main"
+    lists.mkdir(parents=True)
+    (lists / "train.txt").write_text("b\n")
+    assert [image.file.stem for image in load_boxes(tmp_path, "train").images] == ["b"]
+    (lists / "train.txt").write_text("b\nz\n")
+    with pytest.raises(ValueError, match=r"train\.txt must name annotated pictures.*'z'"):
+        load_boxes(tmp_path, "train")
+    with pytest.raises(OSError, match=r"val\.txt"):
+        load_boxes(tmp_path, "val")
+
+
+def test_pictures_of_one_name_belong_to_the_nearest_annotation(tmp_path):
+    for part, value in (("train", 1), ("valid", 2)):
+        write_yolo(tmp_path / part, a=[("cell", 0, 0, 10 * value, 10)])
+    by_part = {image.file.parts[-3]: image for image in load_boxes(tmp_path).images}
+    assert by_part["train"].boxes[0, 2] == 10 and by_part["valid"].boxes[0, 2] == 20
 
 
 def test_boxes_that_reach_beyond_are_cut_off_and_those_outside_refused(tmp_path):
-    folder = write_voc(tmp_path, a=[("cell", -3, 1, 70, 20)])
-    images, _ = load_pascal_voc(folder)
-    np.testing.assert_array_equal(images[0].boxes, [[0, 0, 60, 20]])
-    for box in ((70, 1, 80, 20), (20, 5, 10, 30)):
-        with pytest.raises(ValueError, match=r"a.jpg: boxes must lie in the image, 60 pixels wide"):
-            load_pascal_voc(write_voc(tmp_path, a=[("cell", *box)]))
+    [found] = load_boxes(write_voc(tmp_path, a=[("cell", -4, 0, 70, 20)])).images
+    np.testing.assert_array_equal(found.boxes, [[0, 0, 60, 20]])
+    for box in ((70, 1, 80, 20), (20, 5, 10, 30), (5, 5, 5, 30), (float("nan"), 1, 80, 20)):
+        with pytest.raises(ValueError, match=r"a.png: boxes must lie in the image, 60 pixels wide"):
+            load_boxes(write_voc(tmp_path, a=[("cell", *box)]))
 
 
 def test_voc_mistakes_are_named(tmp_path):
-    folder = write_voc(tmp_path, a=[("cell", 1, 1, 5, 5)])
-    with pytest.raises(ValueError, match=r"Missing: \['cell'\]"):
-        load_pascal_voc(folder, class_names=["dog"])
-    with pytest.raises(OSError, match=r"val\.txt"):
-        load_pascal_voc(folder, "val")
+    write_voc(tmp_path, a=[("cell", 1, 1, 5, 5)])
     for text, what in (("<annotation>", ""), ("<annotation/>", "size/height is missing")):
-        (folder / "Annotations/a.xml").write_text(text)
+        (tmp_path / "Annotations/a.xml").write_text(text)
         with pytest.raises(ValueError, match=rf"a.xml is not a Pascal VOC annotation \(.*{what}"):
-            load_pascal_voc(folder)
+            load_boxes(tmp_path)
 
 
-def test_coco(tmp_path):
-    content = {
-        "images": [{"id": 7, "file_name": "x.png", "height": 40, "width": 60}],
-        "categories": [{"id": 9, "name": "dog"}, {"id": 2, "name": "cat"}],
-        "annotations": [
-            {"image_id": 7, "category_id": 9, "bbox": [1.5, 2, 10, 20]},
-            {"image_id": 7, "category_id": 2, "bbox": [0, 0, 60, 40], "iscrowd": 1},
-        ],
-    }
-    file = tmp_path / "instances.json"
-    file.write_text(json.dumps(content))
-    [image], names = load_coco(file, tmp_path)
-    assert names == ["cat", "dog"] and image.labels.tolist() == [1]
-    np.testing.assert_array_equal(image.boxes, [[1.5, 2, 11.5, 22]])
-    assert image.file == tmp_path / "x.png"
-    for broken in ("{", json.dumps({"images": []}), json.dumps({**content, "categories": []})):
-        file.write_text(broken)
+def test_coco_mistakes_are_named(tmp_path):
+    write_coco(tmp_path, **ROWS)
+    file = tmp_path / "annotations.json"
+    content = json.loads(file.read_text())
+    crowd = {**content["annotations"][0], "iscrowd": 1}
+    file.write_text(json.dumps({**content, "annotations": [crowd, *content["annotations"]]}))
+    assert sum(len(image.labels) for image in load_boxes(tmp_path).images) == 2
+    no_boxes = [{"image_id": 0, "category_id": 9}]
+    for name, value in (("images", [{"id": 3}]), ("categories", []), ("annotations", no_boxes)):
+        file.write_text(json.dumps({**content, name: value}))
         with pytest.raises(ValueError, match="is not a COCO file of boxes"):
-            load_coco(file, tmp_path)
+            load_boxes(tmp_path)
+    file.write_text("{")
+    with pytest.raises(ValueError, match="is not a COCO file of boxes"):
+        load_boxes(tmp_path)
 
 
-def test_boxed_images_become_arrays_for_fit(tmp_path):
-    image = pytest.importorskip("PIL.Image")
-    folder = write_voc(tmp_path, a=[("cell", 1, 1, 60, 40), ("atom", 11, 5, 20, 14)], b=[])
-    for stem, value in (("a", 200), ("b", 30)):
-        image.new("RGB", (60, 40), (value, 0, 0)).save(folder / f"JPEGImages/{stem}.jpg")
-    images, _ = load_pascal_voc(folder)
-    pixels, truth = read_boxed_images(images, 0.5)
-    assert pixels.shape == (2, 20, 30, 3) and pixels.dtype == "uint8"
-    np.testing.assert_allclose(pixels[:, 10, 15, 0], [200, 30], atol=3)
-    np.testing.assert_array_equal(truth["boxes"][0], [[0, 0, 30, 20], [5, 2, 10, 7]])
-    assert truth["labels"].tolist() == [[1, 0], [-1, -1]]
-    other = images[0]._replace(shape=(41, 60))
-    for wrong in ([], [other, images[1]]):
-        with pytest.raises(ValueError, match="all of one height and width"):
-            read_boxed_images(wrong)
+@pytest.mark.parametrize("line", ["2 .5 .5 .1 .1", "-1 .5 .5 .1 .1", "0 .5 .5 .1", "cell 1 2 3 4"])
+def test_yolo_mistakes_are_named(tmp_path, line):
+    write_yolo(tmp_path, **ROWS)
+    (tmp_path / "labels/b.txt").write_text(f"0 .5 .5 .1 .1\n{line}\n")
+    with pytest.raises(ValueError, match=r"b\.txt, line 2 must be the number of a class from 0"):
+        load_boxes(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("labels/classes.txt", "cell\natom\n"),
+        ("obj.names", "cell\natom\n"),
+        ("data.yaml", "nc: 2\nnames: ['cell', \"atom\"]  # two\n"),
+        ("data.yaml", "names:\n  0: cell\n  1: atom\nnc: 2\n"),
+        ("data.yaml", "names:\n- cell\n- atom\nnc: 2\n"),
+        ("data.yml", "train: x\nnames: {0: cell, 1: atom}\n"),
+    ],
+)
+def test_yolo_names(tmp_path, name, text):
+    write_yolo(tmp_path, **ROWS)
+    (tmp_path / "classes.txt").unlink()
+    (tmp_path / name).write_text(text)
+    assert load_boxes(tmp_path).class_names == ["cell", "atom"]
+
+
+def test_pictures_turned_by_their_camera(tmp_path):
+    turned = image.Exif()
+    turned[0x0112] = 6  # the camera stood upright
+    write_voc(tmp_path, a=[("cell", 1, 1, 30, 20)])
+    file = tmp_path / "JPEGImages/a.png"
+    write_picture(file, (40, 60), exif=turned)  # shown with 60 columns, as the annotation says
+    assert load_boxes(tmp_path).images[0].shape == (40, 60)
+    write_picture(file, (60, 40), exif=turned)
+    with pytest.raises(
+        ValueError, match=r"a\.png must be 60 pixels wide .* as its annotation says"
+    ):
+        load_boxes(tmp_path)
+    write_yolo(tmp_path / "yolo", a=[("cell", 1, 1, 30, 20)])
+    write_picture(tmp_path / "yolo/images/a.png", (40, 60), exif=turned)
+    with pytest.raises(ValueError, match=r"a\.png must be stored upright"):
+        load_boxes(tmp_path / "yolo")
 
 
 @pytest.mark.parametrize("resolution", [1, 0.5, 0.31])
-def test_files_of_another_shape_than_their_annotation_are_named(tmp_path, resolution):
-    image = pytest.importorskip("PIL.Image")
-    folder = write_voc(tmp_path, a=[("cell", 1, 1, 30, 20)])
-    images, _ = load_pascal_voc(folder)
-    file = folder / "JPEGImages/a.jpg"
-    image.new("RGB", (60, 40)).save(file)
-    assert abs(read_boxed_images(images, resolution)[0].shape[1] - 40 * resolution) <= 1
-    image.new("RGB", (40, 60)).save(file)
-    with pytest.raises(ValueError, match=r"a\.jpg must be .* as its annotation says"):
-        read_boxed_images(images, resolution)
-    rotated = image.Exif()
-    rotated[0x0112] = 6  # the camera stood upright
-    image.new("RGB", (60, 40)).save(file, exif=rotated)
-    with pytest.raises(ValueError, match=r"a\.jpg must be .* as its annotation says"):
-        read_boxed_images(images, resolution)
+def test_boxed_images_become_arrays_for_fit(tmp_path, resolution):
+    images = sorted(load_boxes(write_voc(tmp_path, **ROWS)).images, key=lambda image: image.file)
+    pixels, truth = read_boxed_images(images[::-1], resolution)
+    assert pixels.shape == (2, *np.rint([40 * resolution, 60 * resolution]), 3)
+    assert pixels.dtype == "uint8"
+    np.testing.assert_allclose(
+        truth["boxes"][0, 1], resolution * np.array([10, 4, 20, 14]), rtol=0.1
+    )
+    assert truth["labels"].tolist() == [[1, 0], [-1, -1]]
+    for wrong in ([], [images[0]._replace(shape=(41, 60)), images[1]]):
+        with pytest.raises(ValueError, match="all of one height and width"):
+            read_boxed_images(wrong)
+    with pytest.raises(ValueError, match=r"a\.png must be .* as its annotation says"):
+        read_boxed_images([images[0]._replace(shape=(60, 40))], resolution)
+
+
+def test_groups_are_not_divided(tmp_path):
+    rows = {f"{slide}_{k}": [("cell", 1, 1, 20, 20)] for slide in "pqrs" for k in range(3)}
+    images = load_boxes(write_voc(tmp_path, **rows)).images
+    train, held_out = split_boxes(images, 0.5, r"^(\w)_")
+    slides = [{image.file.stem[0] for image in part} for part in (train, held_out)]
+    assert len(train) == len(held_out) == 6 and not slides[0] & slides[1]
+    assert split_boxes(images, 0.5, r"^(\w)_") == (train, held_out)
+    names = tmp_path / "names.txt"
+    names.write_text("p_1\nq_0.png\n")
+    assert {image.file.stem for image in split_boxes(images, str(names))[1]} == {"p_1", "q_0"}
+    for arguments, message in (
+        ((0.5, "^x"), "`group` must match in the name of each picture"),
+        ((0.5, "("), "`group` must be a regular expression"),
+        ((1.5,), "`validation` must be a share"),
+        ((0.5, "_"), "`validation` must be a share .* of 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            split_boxes(images, *arguments)
+    with pytest.raises(OSError, match="no_such"):
+        split_boxes(images, "no_such.txt")

@@ -19,8 +19,8 @@ from gdn_keras.detection.detector import BOX_FORMATS
 from gdn_keras.detection.size_precision import TEST_SIZES, SizePrecision, match_objects
 from gdn_keras.detection.target_checks import to_corners
 from gdn_keras.scale_space import PointGrid
-from gdn_keras.training.detection_task import (
-    DetectorRecipe,
+from gdn_keras.training.digit_detection import (
+    DigitRecipe,
     as_json,
     precision_table,
     summarize,
@@ -82,7 +82,7 @@ def test_digits_between_channels_are_found_as_others_are(sizes):
 
 
 def test_detectors_are_tested_between_their_channels():
-    assert DetectorRecipe().test_sizes == TEST_SIZES
+    assert DigitRecipe().test_sizes == TEST_SIZES
     np.testing.assert_allclose(TEST_SIZES, [2 ** (k / 4) for k in range(-4, 13)])
 
 

@@ -441,10 +441,10 @@ def test_a_run_is_taken_up_by_one_process_until_it_is_killed(tmp_path):
 
 def test_training_and_detection_hold_their_folders(tmp_path, monkeypatch):
     from gdn_keras.training import Classification, Recipe, Run
-    from gdn_keras.training.detection_task import Detection, DetectorRecipe
+    from gdn_keras.training.digit_detection import DigitDetection, DigitRecipe
 
     recipe = Recipe(epochs=1, widths=(4,), scales=(1.0,))
-    tasks = Classification(recipe, tiny_data()), Detection(DetectorRecipe(epochs=1))
+    tasks = Classification(recipe, tiny_data()), DigitDetection(DigitRecipe(epochs=1))
     for name, task in zip("ab", tasks, strict=True):
         run = Run(task, tmp_path / name)
         for work in (run.train, run.complete):

@@ -10,17 +10,17 @@ import pytest
 
 from gdn_keras.detection import Detector
 from gdn_keras.training import Run, TrainingStopped, run
-from gdn_keras.training.detection_task import (
-    AVERAGE_PRECISION,
+from gdn_keras.training.detection_task import AVERAGE_PRECISION
+from gdn_keras.training.digit_detection import (
     CLASSES,
-    Detection,
-    DetectorRecipe,
+    DigitDetection,
+    DigitRecipe,
 )
 from tests.detection.networks import tiny_network
 
 pytest.importorskip("pycocotools")
 
-RECIPE = DetectorRecipe(
+RECIPE = DigitRecipe(
     scales=(0.5, 1.0, 2.0, 4.0),
     train_scales=(0.5, 1.0, 2.0),
     train_frame=48,
@@ -36,7 +36,7 @@ RECIPE = DetectorRecipe(
 
 
 def task(recipe=RECIPE):
-    return Detection(recipe, lambda _, scales: tiny_network(CLASSES, scales=scales))
+    return DigitDetection(recipe, lambda _, scales, *__: tiny_network(CLASSES, scales=scales))
 
 
 def test_a_run_leaves_everything_in_its_folder(tmp_path, capsys):
@@ -123,4 +123,4 @@ def test_wrong_settings_are_named(changes, message):
 @pytest.mark.parametrize("name", ["scales", "train_scales", "train_sizes", "test_sizes"])
 def test_numbers_in_place_of_lists_are_refused(name):
     with pytest.raises(ValueError, match=name):
-        DetectorRecipe(**{name: 1.0})
+        DigitRecipe(**{name: 1.0})

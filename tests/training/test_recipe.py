@@ -6,7 +6,7 @@ import pytest
 
 from gdn_keras.training import Recipe
 from gdn_keras.training.command_line import recipe_of, recipe_parser
-from gdn_keras.training.detection_task import DetectorRecipe
+from gdn_keras.training.digit_detection import DigitRecipe
 
 
 def test_recipes_come_back_from_json():
@@ -52,7 +52,7 @@ def test_mistakes_are_named(changes, message):
         Recipe(**changes)
 
 
-@pytest.mark.parametrize("recipe", [Recipe, DetectorRecipe])
+@pytest.mark.parametrize("recipe", [Recipe, DigitRecipe])
 def test_fields_are_flags_and_documentation(recipe):
     parser = recipe_parser("Trains.", "runs/x", recipe, epochs=7)
     assert recipe_of(parser.parse_args([]), recipe) == recipe(epochs=7)

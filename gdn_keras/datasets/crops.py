@@ -1,0 +1,226 @@
+"""Crops of annotated pictures, drawn at random, for the training of detectors."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from gdn_keras.checks import check_integer
+from gdn_keras.datasets.boxes import BoxedImage, pad_boxes, read_boxed_image
+from gdn_keras.datasets.image_files import import_pillow
+from gdn_keras.datasets.pipelines import AHEAD
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+IGNORED = -2  # label of what is neither an object to be found nor background
+
+_ABOUT_OBJECTS = 0.75  # share of the crops that are taken about an object to learn
+_VISIBLE = 0.5  # least share of an object that a crop may leave of it
+_MAGNIFICATIONS = (2.0, 4.0)  # of crops that show the insides of objects
+_GAMMA, _CONTRAST, _BRIGHTNESS = 0.3, 0.3, 0.1  # largest changes: logs, and share of the range
+_BYTES_KEPT = 2**30  # of pictures in memory; the others are read again each time
+
+
+class Crop(NamedTuple):
+    """A part of a picture: uint8 pixels, float32 boxes `[n, 4]`, int32 labels `[n]`."""
+
+    pixels: np.ndarray
+    boxes: np.ndarray
+    labels: np.ndarray
+
+
+@dataclass
+class Crops:
+    """Crops of annotated pictures; a function of seed and number, and nothing else.
+
+    Objects keep their sizes. Those of which a crop leaves less than a half, and those of other
+    sizes than `sizes`, are labelled `IGNORED`.
+
+    What is inside of a large object must not be taken for a small one. A share of the crops
+    therefore comes from pictures enlarged by 2 to 4, around an object: its insides are background,
+    and itself is ignored, so that no new size is shown as an object.
+
+    Args:
+        images: The pictures.
+        side: Height and width of a crop in pixels, at the resolution.
+        resolution: By which the pictures are multiplied.
+        channels: 1 for grey, 3 for color.
+        sizes: Shortest and longest longer side of the objects to learn, at the resolution.
+        mirror: Whether crops are mirrored at random, left and right.
+        turns: Whether they are turned by multiples of 90 degrees.
+        light: Whether brightness, contrast and gamma are changed a little.
+        insides: Share of the crops that are enlarged.
+        prepare: Function of the uint8 pixels of a picture, before crops are taken of it.
+    """
+
+    images: Sequence[BoxedImage]
+    side: int
+    resolution: float = 1.0
+    channels: int = 3
+    sizes: tuple[float, float] = (0.0, math.inf)
+    mirror: bool = True
+    turns: bool = False
+    light: bool = True
+    insides: float = 0.15
+    prepare: Callable[[np.ndarray], np.ndarray] | None = None
+    _kept: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        learned = [self._learned(image.boxes * self.resolution).any() for image in self.images]
+        self._useful = np.flatnonzero(learned)
+        if not len(self._useful):
+            raise ValueError(f"`images` must have boxes of `sizes`. Received: {self.sizes}")
+
+    def draw(self, seed: int, index: int) -> Crop:
+        """The crop of a number."""
+        rng = np.random.default_rng([seed, index])
+        enlarged, about = rng.random(2) < (self.insides, _ABOUT_OBJECTS)
+        number = int(rng.choice(self._useful if about else len(self.images)))
+        pixels, boxes = self._read(number)
+        labels = np.where(self._learned(boxes), self.images[number].labels, IGNORED)
+        if enlarged and len(boxes):
+            crop = self._inside(rng, pixels, boxes)
+        else:
+            crop = self._cut(rng, pixels, boxes, labels, bool(about))
+        return _relit(rng, self._turned(rng, crop)) if self.light else self._turned(rng, crop)
+
+    def _read(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Pixels and boxes of a picture at the resolution."""
+        if number in self._kept:
+            return self._kept[number]
+        pixels, boxes = read_boxed_image(self.images[number], self.resolution, self.channels)
+        read = (pixels if self.prepare is None else self.prepare(pixels)), boxes
+        if sum(pixels.nbytes for pixels, _ in self._kept.values()) < _BYTES_KEPT:
+            self._kept[number] = read
+        return read
+
+    def _learned(self, boxes: np.ndarray) -> np.ndarray:
+        low, high = self.sizes
+        sides = (boxes[:, 2:] - boxes[:, :2]).max(axis=1, initial=0)
+        return (low <= sides) & (sides <= high)
+
+    def _cut(
+        self,
+        rng: np.random.Generator,
+        pixels: np.ndarray,
+        boxes: np.ndarray,
+        labels: np.ndarray,
+        about: bool,
+    ) -> Crop:
+        """A crop anywhere, or about one of the objects to learn."""
+        wanted, room = np.flatnonzero(labels >= 0), np.subtract(pixels.shape[1::-1], self.side)
+        low, high = np.minimum(room, 0), np.maximum(room, 0)
+        if about and len(wanted):
+            box = boxes[rng.choice(wanted)]
+            ends = np.sort([box[2:] - self.side, box[:2]], axis=0)
+            low, high = (np.clip(end, low, high) for end in ends)
+        corner = np.floor(rng.uniform(np.ceil(low), np.floor(high) + 1)).astype("int64")
+        return self._window(pixels, boxes, labels, corner, self.side)
+
+    def _inside(self, rng: np.random.Generator, pixels: np.ndarray, boxes: np.ndarray) -> Crop:
+        """An enlarged crop about a point of an object, larger ones more often."""
+        areas = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1, dtype="float64")
+        box = boxes[rng.choice(len(boxes), p=areas / areas.sum())]
+        low, high = np.log(_MAGNIFICATIONS)
+        span = round(self.side / math.exp(rng.uniform(low, high)))
+        corner = np.floor(rng.uniform(box[:2], box[2:]) - span / 2).astype("int64")
+        room = np.subtract(pixels.shape[1::-1], span)
+        corner = np.clip(corner, np.minimum(room, 0), np.maximum(room, 0))
+        labels = np.full(len(boxes), IGNORED)
+        cut = self._window(pixels, boxes, labels, corner, span)
+        image = import_pillow().Image
+        shown = image.fromarray(cut.pixels[..., 0] if self.channels == 1 else cut.pixels)
+        shown = np.asarray(shown.resize((self.side, self.side), image.Resampling.BICUBIC))
+        ratio = np.float32(self.side / span)
+        return Crop(shown.reshape(self.side, self.side, -1), cut.boxes * ratio, cut.labels)
+
+    def _window(
+        self,
+        pixels: np.ndarray,
+        boxes: np.ndarray,
+        labels: np.ndarray,
+        corner: np.ndarray,
+        span: int,
+    ) -> Crop:
+        """The pixels from a corner (x, y) on, continued at edges, and what is left of objects."""
+        columns, rows = (
+            np.clip(np.arange(start, start + span), 0, length - 1)
+            for start, length in zip(corner, pixels.shape[1::-1], strict=True)
+        )
+        moved = boxes - np.tile(corner, 2)
+        inside = np.clip(moved, 0, span)
+        area, left = (np.prod(b[:, 2:] - b[:, :2], axis=1) for b in (moved, inside))
+        is_whole = (left >= _VISIBLE * area) & self._learned(inside)
+        labels, seen = np.where(is_whole, labels, IGNORED), left > 0
+        return Crop(pixels[np.ix_(rows, columns)], inside[seen], labels[seen])
+
+    def _turned(self, rng: np.random.Generator, crop: Crop) -> Crop:
+        pixels, boxes, labels = crop
+        for _ in range(rng.integers(4) if self.turns else 0):  # by 90 degrees, to the left
+            pixels = np.rot90(pixels)
+            x1, y1, x2, y2 = boxes.T
+            boxes = np.stack([y1, self.side - x2, y2, self.side - x1], axis=1)
+        if self.mirror and rng.random() < 0.5:
+            pixels = pixels[:, ::-1]
+            x1, y1, x2, y2 = boxes.T
+            boxes = np.stack([self.side - x2, y1, self.side - x1, y2], axis=1)
+        return Crop(pixels, boxes, labels)
+
+
+def _relit(rng: np.random.Generator, crop: Crop) -> Crop:
+    """Other brightness, contrast and gamma; pixels saturate, as those of a sensor do."""
+    gamma, contrast, light = rng.uniform(-1, 1, 3) * (_GAMMA, _CONTRAST, 255 * _BRIGHTNESS)
+    values = 255 * (crop.pixels.astype("float32") / 255) ** math.exp(gamma)
+    mean = values.mean()
+    values = mean + math.exp(contrast) * (values - mean) + light
+    return crop._replace(pixels=np.rint(np.clip(values, 0, 255)).astype("uint8"))
+
+
+def crop_pipeline(
+    crops: Crops, *, batch_size: int = 8, seed: int = 0, first: int = 0
+) -> "tf.data.Dataset":
+    """Endless batches of crops for `Detector.fit`.
+
+    Batch `k` holds crops `k * batch_size` and on of this seed, so that a run that was stopped goes
+    on as if it had not been, given the number of its `first` batch.
+
+    Args:
+        crops: What to draw.
+        batch_size: Crops in a batch.
+        seed: Non-negative integer.
+        first: The batch to begin with.
+
+    Returns:
+        `tf.data.Dataset` of uint8 images `[batch, side, side, channels]` and a dictionary of
+        float32 "boxes" `[batch, n, 4]` and int32 "labels" `[batch, n]`, padded by -1.
+    """
+    import tensorflow as tf
+
+    check_integer("batch_size", batch_size)
+    for name, value in (("seed", seed), ("first", first)):
+        check_integer(name, value, 0)
+
+    def draw(batch: np.ndarray) -> tuple[np.ndarray, ...]:
+        drawn = [crops.draw(seed, int(batch) * batch_size + k) for k in range(batch_size)]
+        pixels, boxes, labels = zip(*drawn, strict=True)
+        # Powers of two, since JAX compiles a step for each number of boxes.
+        most = 2 ** math.ceil(math.log2(max(8, *map(len, labels))))
+        truth = pad_boxes(boxes, labels, most)
+        return np.stack(pixels), truth["boxes"], truth["labels"]
+
+    def read(batch: "tf.Tensor") -> tuple["tf.Tensor", dict[str, "tf.Tensor"]]:
+        images, boxes, labels = tf.numpy_function(
+            draw, [batch], (tf.uint8, tf.float32, tf.int32), stateful=False
+        )
+        images.set_shape([batch_size, crops.side, crops.side, crops.channels])
+        boxes.set_shape([batch_size, None, 4])
+        labels.set_shape([batch_size, None])
+        return images, {"boxes": boxes, "labels": labels}
+
+    batches = tf.data.Dataset.range(first, tf.int64.max).map(read)
+    # For tf.data the range has an end, and Keras would take the way there for one epoch.
+    endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
+    return batches.apply(endless).prefetch(AHEAD)

@@ -1,0 +1,263 @@
+"""How well a detector does on annotated pictures, at several magnifications of them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gdn_keras.analysis.plots import figure_file
+from gdn_keras.datasets import BoxedImage, read_boxed_image
+from gdn_keras.datasets.boxes import pad_boxes
+from gdn_keras.detection.average_precision import average_precision
+from gdn_keras.detection.detector import Detector
+from gdn_keras.detection.drawing import draw_boxes
+from gdn_keras.detection.tiles import predict_tiled
+from gdn_keras.training.detection_task import as_json, page_of
+from gdn_keras.training.report_page import markdown_table
+
+MAGNIFICATIONS = tuple(2.0 ** (k / 2) for k in range(-2, 3))
+_CONFIDENCE = 0.05  # low enough to see all of the curve of precision over recall
+_OVERLAP = 0.5
+_LARGE = 4_000_000  # pixels of a picture that is cut into tiles
+_SHOWN = 4  # pictures of a kind
+_FALSE, _RIGHT, _MISSED = 0, 3, 2  # colors of `draw_boxes`: red, green and yellow
+
+
+class Answer(NamedTuple):
+    """The objects of a picture, and what a detector finds of them.
+
+    Attributes:
+        boxes, labels: Of the objects.
+        found, found_labels, confidence: Of the detections, best first.
+        match: The object that each detection finds, or -1.
+    """
+
+    boxes: np.ndarray
+    labels: np.ndarray
+    found: np.ndarray
+    found_labels: np.ndarray
+    confidence: np.ndarray
+    match: np.ndarray
+
+
+def answer(detector: Detector, image: BoxedImage, magnification: float = 1.0) -> Answer:
+    """What a detector finds in a magnified picture, at whatever confidence it is set to."""
+    channels = detector.network.input_shape[-1]
+    pixels, boxes = read_boxed_image(image, magnification, channels)
+    if pixels.shape[0] * pixels.shape[1] > _LARGE:
+        found = predict_tiled(detector, pixels)
+    else:  # each call of the former traces the network anew
+        found = detector.predict(pixels[None], verbose=0)
+    count = int(found["num_detections"][0])
+    found = [found[name][0, :count] for name in ("boxes", "labels", "confidence")]
+    return Answer(boxes, image.labels, *found, matches(boxes, image.labels, found[0], found[1]))
+
+
+def answers(detector: Detector, images: Sequence[BoxedImage]) -> dict[float, list[Answer]]:
+    """What a detector finds at each magnification, at any confidence."""
+    lenient = detector.with_thresholds(confidence_threshold=_CONFIDENCE)
+    return {m: [answer(lenient, image, m) for image in images] for m in MAGNIFICATIONS}
+
+
+def matches(
+    boxes: np.ndarray, labels: np.ndarray, found: np.ndarray, found_labels: np.ndarray
+) -> np.ndarray:
+    """For each detection, best first, the object of its class that it overlaps most, or -1.
+
+    An object is found once.
+    """
+    low = np.maximum(boxes[None, :, :2], found[:, None, :2])
+    high = np.minimum(boxes[None, :, 2:], found[:, None, 2:])
+    shared = np.prod(np.maximum(high - low, 0), axis=2)
+    areas, found_areas = (np.prod(b[:, 2:] - b[:, :2], axis=1) for b in (boxes, found))
+    overlaps = shared / (areas[None] + found_areas[:, None] - shared)
+    overlaps = np.where(found_labels[:, None] == labels[None], overlaps, 0)
+    match = np.full(len(found), -1)
+    for k in range(len(found) if len(boxes) else 0):
+        best = int(np.argmax(overlaps[k]))
+        if overlaps[k, best] >= _OVERLAP:
+            match[k] = best
+            overlaps[:, best] = 0
+    return match
+
+
+def best_threshold(found: Mapping[float, Sequence[Answer]], default: float) -> float:
+    """The confidence with the highest F1 over all magnifications together."""
+    every = [one for some in found.values() for one in some]
+    confidence = np.concatenate([one.confidence for one in every])
+    order = np.argsort(-confidence)
+    confidence = confidence[order]
+    right = np.cumsum(np.concatenate([one.match >= 0 for one in every])[order])
+    objects = sum(len(one.labels) for one in every)
+    if not right.size or not right[-1]:
+        return default
+    f1 = 2 * right / (np.arange(1, len(right) + 1) + objects)
+    best = int(np.argmax(f1))
+    following = confidence[best + 1] if best + 1 < len(confidence) else confidence[best]
+    return float(np.round((confidence[best] + following) / 2, 3))
+
+
+def measure(
+    found: Mapping[float, Sequence[Answer]], names: Sequence[str], threshold: float
+) -> dict[str, Any]:
+    """The results as JSON has them.
+
+    Returns:
+        "magnifications", "sizes" and "classes": rows with average precision; "counts": objects and
+        detections in each picture, and "lengths": true and found longer sides, at magnification 1;
+        "mistakes": for each picture, the sum of confidence of what is false and missed.
+    """
+    here = found[1.0]
+    return {
+        "threshold": threshold,
+        "magnifications": [
+            {"magnification": m, **_precision(some)[0], **_rates(some, threshold)}
+            for m, some in found.items()
+        ],
+        "sizes": [row for row in _precision(here, _bands(here))[1:] if row["objects"]],
+        "classes": [
+            {"class": name, **_precision([_of_class(one, k) for one in here])[0]}
+            for k, name in enumerate(names)
+        ],
+        "counts": [[len(one.labels), int((one.confidence >= threshold).sum())] for one in here],
+        "lengths": [pair for one in here for pair in _lengths(one, threshold)],
+        "mistakes": [_mistakes(one, threshold) for one in here],
+    }
+
+
+def _precision(some: Sequence[Answer], sizes: Sequence[float] = ()) -> list[dict[str, Any]]:
+    """Average precision for all sizes, in pixels, and for each of them."""
+    truth = pad_boxes([one.boxes for one in some], [one.labels for one in some])
+    found = pad_boxes([one.found for one in some], [one.found_labels for one in some], least=1)
+    found["confidence"] = np.zeros(found["labels"].shape)
+    for row, one in zip(found["confidence"], some, strict=True):
+        row[: len(one.confidence)] = one.confidence
+    return [as_json(entry) for entry in average_precision(truth, found, sizes, extent=1.0)]
+
+
+def _bands(some: Sequence[Answer]) -> list[float]:
+    """Sizes a factor of sqrt(2) apart, from the smallest object to the largest."""
+    sides = np.concatenate([(one.boxes[:, 2:] - one.boxes[:, :2]).max(axis=1) for one in some])
+    first, last = np.rint(2 * np.log2([sides.min(), sides.max()])).astype(int)
+    return [2.0 ** (k / 2) for k in range(first, last + 1)]
+
+
+def _of_class(one: Answer, label: int) -> Answer:
+    mine, found = one.labels == label, one.found_labels == label
+    return Answer(*(values[mine] for values in one[:2]), *(values[found] for values in one[2:]))
+
+
+def _rates(some: Sequence[Answer], threshold: float) -> dict[str, Any]:
+    """Precision and recall, objects counted beside those there are, and the median size error."""
+    kept = np.concatenate([one.match[one.confidence >= threshold] for one in some])
+    objects = sum(len(one.labels) for one in some)
+    lengths = np.array([pair for one in some for pair in _lengths(one, threshold)]).reshape(-1, 2)
+    errors = np.abs(lengths[:, 1] / lengths[:, 0] - 1)
+    return {
+        "precision": float((kept >= 0).mean()) if len(kept) else None,
+        "recall": float((kept >= 0).sum() / objects) if objects else None,
+        "counted": len(kept) / objects if objects else None,
+        "size_error": float(np.median(errors)) if len(errors) else None,
+    }
+
+
+def _lengths(one: Answer, threshold: float) -> list[list[float]]:
+    """True and found longer side of each object that is found."""
+    seen = (one.match >= 0) & (one.confidence >= threshold)
+    pairs = (one.boxes[one.match[seen]], one.found[seen])
+    sides = [(boxes[:, 2:] - boxes[:, :2]).max(axis=1, initial=0) for boxes in pairs]
+    return np.stack(sides, axis=1).astype("float64").round(2).tolist()
+
+
+def _mistakes(one: Answer, threshold: float) -> float:
+    kept = one.confidence >= threshold
+    missed = len(one.labels) - (one.match[kept] >= 0).sum()
+    return float(one.confidence[kept & (one.match < 0)].sum() + missed)
+
+
+def precision_tables(results: Mapping[str, Any]) -> str:
+    """Average precision at each magnification, of each size and of each class, in Markdown."""
+    precision = {"ap50": "AP at IoU 0.5", "ap75": "at 0.75", "ap": "COCO mean"}
+    rates = {
+        "precision": "precision",
+        "recall": "recall",
+        "counted": "found / true",
+        "size_error": "size error",
+    }
+    parts = [
+        _table("magnification", results["magnifications"], {**precision, **rates}),
+        f"Precision, recall, counts and the median error of sizes at confidence "
+        f"{results['threshold']:.3g}, which is saved in the model.",
+        _table("size", results["sizes"], precision),
+        "Size is the longer side of boxes in pixels, at magnification 1.",
+    ]
+    if len(results["classes"]) > 1:
+        parts.append(_table("class", results["classes"], precision))
+    return "\n\n".join(parts)
+
+
+def _table(key: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
+    def cell(value: float | None) -> str:
+        return "" if value is None else f"{value:.3f}"
+
+    lines = []
+    for row in rows:
+        name = row[key] if isinstance(row[key], str) else f"{row[key]:.3g}"
+        lines.append((name, row["objects"], *(cell(row[column]) for column in columns)))
+    return markdown_table((key, "objects", *columns.values()), lines)
+
+
+def draw_precision(results: Mapping[str, Any], path: Path) -> None:
+    """Average precision over magnification and over size."""
+    panels = (
+        ("magnification", results["magnifications"], ("ap50", "ap75", "precision", "recall")),
+        ("size", results["sizes"], ("ap50", "ap75")),
+    )
+    with figure_file(path, 1, 2, (7.2, 3.0)) as (_, axes):
+        for axis, (key, rows, curves) in zip(axes[0], panels, strict=True):
+            values = [row[key] for row in rows]
+            for name in curves:
+                axis.plot(values, [row[name] for row in rows], "o-", markersize=4, label=name)
+            axis.set_xscale("log", base=2)
+            axis.set_xticks(values, [f"{value:.2g}" for value in values])
+            axis.minorticks_off()
+            axis.set(xlabel="size, pixels" if key == "size" else key, ylim=(0, 1.02))
+            axis.legend()
+
+
+def draw_counts(results: Mapping[str, Any], path: Path) -> None:
+    """Objects counted over those there are, and sizes found over true ones."""
+    with figure_file(path, 1, 2, (7.2, 3.2)) as (_, axes):
+        for axis, name in zip(axes[0], ("counts", "lengths"), strict=True):
+            pairs = np.array(results[name], "float64").reshape(-1, 2)
+            low, high = (pairs.min(), pairs.max()) if pairs.size else (0, 1)
+            axis.plot([low, high], [low, high], color="0.6", linewidth=1)
+            axis.plot(*pairs.T, ".", markersize=4)
+            what = "objects in a picture" if name == "counts" else "longer side, pixels"
+            axis.set(xlabel=f"{what}, true", ylabel="found")
+            if name == "lengths":
+                axis.set_xscale("log", base=2)
+                axis.set_yscale("log", base=2)
+
+
+def draw_answers(detector: Detector, images: Sequence[BoxedImage], path: Path) -> None:
+    """Pictures with what is right (green), false (red) and missed (yellow)."""
+    pictures, names = [], detector.class_names
+    for image in images[:_SHOWN]:
+        one = answer(detector, image)
+        missed = np.setdiff1d(np.arange(len(one.labels)), one.match)
+        kinds = np.concatenate([one.found_labels, one.labels[missed]]).astype(int)
+        values = {
+            "boxes": np.concatenate([one.found, one.boxes[missed]]),
+            "labels": [*np.where(one.match >= 0, _RIGHT, _FALSE), *[_MISSED] * len(missed)],
+            "names": [names[k] if len(names) > 1 else "" for k in kinds],
+        }
+        pictures.append(draw_boxes(read_boxed_image(image)[0], values))
+    page_of(pictures).save(path)
+
+
+def worst(results: Mapping[str, Any], images: Sequence[BoxedImage]) -> list[BoxedImage]:
+    """The pictures with the worst mistakes, the worst first."""
+    order = np.argsort(-np.array(results["mistakes"]))
+    return [images[k] for k in order if results["mistakes"][k] > 0][:_SHOWN]

@@ -1,0 +1,89 @@
+"""From a folder of annotated pictures to a detector, with a tiny network."""
+
+import dataclasses
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from gdn_keras.datasets import load_boxes
+from gdn_keras.training import run
+from gdn_keras.training.picture_detection import PictureDetection, PictureRecipe, planned
+from gdn_keras.training.picture_precision import Answer, best_threshold, matches
+from tests.datasets.boxed_folders import write_coco, write_voc, write_yolo
+from tests.detection.networks import tiny_network
+
+pytest.importorskip("pycocotools")
+
+ROWS = {
+    f"p{k}": [("cell", 8 + k, 10, 34 + k, 30), ("atom", 60, 20 + k, 84, 44 + k)] for k in range(4)
+}
+RECIPE = PictureRecipe(epochs=1, steps=2, batch_size=2, validation="0.25", crop=48)
+
+
+def network(recipe, scales, num_classes, channels):
+    del recipe, scales
+    return tiny_network(num_classes, channels)
+
+
+@pytest.mark.parametrize("write", [write_voc, write_coco, write_yolo])
+def test_a_folder_becomes_a_detector(tmp_path, write):
+    folder = write(tmp_path / "pictures", (120, 80), **ROWS)
+    task = PictureDetection(RECIPE, folder, network)
+    assert "finds objects of" in "\n".join(task.notes())
+    if write is not write_voc:  # one whole run is enough
+        x, y = next(iter(task.batches(0)))
+        assert x.shape == (2, 48, 48, 1) and set(np.unique(y["labels"])) <= {-2, -1, 0, 1}
+        return
+    results = run(task, tmp_path / "run")
+    assert [row["magnification"] for row in results["magnifications"]][::2] == [0.5, 1, 2]
+    assert results["counts"][0][0] == 2
+    names = {path.name for path in (tmp_path / "run").rglob("*")}
+    assert {"report.md", "model.keras", "saved_model", "counts_and_sizes.png"} <= names
+    assert json.loads((tmp_path / "run/average_precision.json").read_text()) == results
+    detector = keras.saving.load_model(tmp_path / "run/model.keras")
+    assert detector.class_names == ["atom", "cell"] and detector.part_threshold == 0.7
+    assert detector.confidence_threshold == results["threshold"]
+
+
+def test_plan_follows_from_sizes(tmp_path):
+    images = load_boxes(write_voc(tmp_path, (120, 80), **ROWS)).images
+    plan = planned(RECIPE, images)
+    assert plan.resolution == 1 and plan.extent == 25  # the median of 24 and 26
+    assert plan.turns and not planned(dataclasses.replace(RECIPE, turns=False), images).turns
+    larger = [image._replace(boxes=4 * image.boxes) for image in images]
+    shrunk = planned(RECIPE, larger)
+    assert shrunk.resolution == pytest.approx(0.26, rel=0.02)
+    # Found in the pictures as they are: sizes are those of sigma_0 times extent.
+    assert shrunk.scales[0] * shrunk.extent == pytest.approx(4 * 24 / 2 * 2**0.25, rel=0.05)
+    tiny_objects = [image._replace(boxes=image.boxes / 4) for image in images]
+    assert planned(RECIPE, tiny_objects).resolution == 2
+    assert min(planned(RECIPE, tiny_objects).scales) == 0.5
+    with pytest.raises(ValueError, match="`size_range` must hold boxes"):
+        planned(dataclasses.replace(RECIPE, size_range=(1.0, 2.0)), images)
+
+
+def test_matches_and_threshold():
+    boxes = np.array([[0, 0, 10, 10], [20, 20, 30, 30]], "float32")
+    found = np.array([[0, 0, 10, 9], [1, 0, 10, 10], [20, 20, 30, 30], [50, 50, 60, 60]])
+    match = matches(boxes, np.array([0, 1]), found, np.array([0, 0, 1, 0]))
+    assert match.tolist() == [0, -1, 1, -1]
+    one = Answer(boxes, np.array([0, 1]), found, np.zeros(4), np.array([0.9, 0.2, 0.6, 0.1]), match)
+    assert best_threshold({1.0: [one]}, 0.3) == pytest.approx(0.4)
+    nothing = one._replace(match=np.full(4, -1))
+    assert best_threshold({1.0: [nothing]}, 0.3) == 0.3
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"size_range": (5.0, 2.0)}, "`size_range` must be LOW HIGH"),
+        ({"insides": 2.0}, "`insides` must lie in"),
+        ({"resolution": 0.0}, "`resolution` must be"),
+        ({"crop": 8}, "`crop` must be"),
+    ],
+)
+def test_wrong_settings_are_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(RECIPE, **changes)
