@@ -26,7 +26,7 @@ def pyramid_network(
     recipe: DetectionRecipe, scales: tuple[float, ...], num_classes: int, channels: int
 ) -> keras.Model:
     """(b) The same network at each level of an image pyramid; size by scale, as ours."""
-    return _network(recipe, scales, (num_classes, num_classes + 4 * recipe.boxes), channels)
+    return _network(recipe, scales, (num_classes, num_classes + 4), channels)
 
 
 def _network(

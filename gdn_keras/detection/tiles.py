@@ -13,6 +13,8 @@ from gdn_keras.detection.detector import Detector, layer_with_grids
 
 # Standard deviations of all smoothing that a tile has around the points that it answers for.
 _REACH = 3.5
+# Detections of a tile before suppression, for each that may remain.
+_CANDIDATES = 4
 # Pixels of a shift of the tiles among which the best is looked for.
 _LONGEST_SHIFT = 256
 # Steps of a grid that tiles may be off: what this changes is below 1e-3.
@@ -32,7 +34,7 @@ def predict_tiled(detector: Detector, image: Any, tile: int = 1280) -> dict[str,
     >>> found = gdn_keras.detection.predict_tiled(detector, image)  # doctest: +SKIP
 
     Args:
-        detector: Its `max_detections` holds for each tile.
+        detector: Its `max_detections` holds for each tile on average.
         image: `[height, width, channels]`, as in `predict`.
         tile: Least height and width of a tile, in pixels.
 
@@ -49,7 +51,11 @@ def predict_tiled(detector: Detector, image: Any, tile: int = 1280) -> dict[str,
     steps, reach = _steps(detector), _reach(detector)
     tile = max(tile, 4 * reach)
     part = detector.with_thresholds(
-        preprocessor=None, bounding_box_format="xyxy", iou_threshold=1.0, part_threshold=1.0
+        preprocessor=None,
+        bounding_box_format="xyxy",
+        iou_threshold=1.0,
+        part_threshold=1.0,
+        max_detections=_CANDIDATES * detector.max_detections,
     )
     found: list[dict[str, np.ndarray]] = []
     rows, columns = (list(_spans(length, tile, reach, steps)) for length in image.shape[:2])
@@ -65,14 +71,15 @@ def predict_tiled(detector: Detector, image: Any, tile: int = 1280) -> dict[str,
                 mine &= (middle[:, axis] >= low) & (middle[:, axis] < high)
             found.append({name: here[name][mine] for name in _NAMES})
     together = {name: np.concatenate([part[name] for part in found]) for name in _NAMES}
-    return _without_overlaps(detector, together, image.shape)
+    most = len(rows) * len(columns) * detector.max_detections
+    return _without_overlaps(detector, together, image.shape, most)
 
 
 _NAMES = ("boxes", "labels", "confidence", "size")
 
 
 def _without_overlaps(
-    detector: Detector, found: dict[str, np.ndarray], shape: tuple[int, ...]
+    detector: Detector, found: dict[str, np.ndarray], shape: tuple[int, ...], most: int
 ) -> dict[str, np.ndarray]:
     """The detections that no better one overlaps too much, best first, as a batch of one."""
     order = np.argsort(-found["confidence"], kind="stable")
@@ -88,7 +95,7 @@ def _without_overlaps(
             union = area[k] + area[k + 1 :] - shared
             remains[k + 1 :] &= shared <= detector.iou_threshold * union
             remains[k + 1 :] &= shared <= (detector.part_threshold + 1e-5) * area[k + 1 :]
-    found = {name: values[remains][None] for name, values in found.items()}
+    found = {name: values[remains][:most][None] for name, values in found.items()}
     if detector.bounding_box_format != "xyxy":
         boxes = keras.utils.bounding_boxes.convert_format(
             found["boxes"],
@@ -98,7 +105,7 @@ def _without_overlaps(
             width=shape[1],
         )
         found["boxes"] = keras.ops.convert_to_numpy(boxes)
-    return {**found, "num_detections": np.array([remains.sum()], "int32")}
+    return {**found, "num_detections": np.array([found["labels"].shape[1]], "int32")}
 
 
 def _steps(detector: Detector) -> list[float]:

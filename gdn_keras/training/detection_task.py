@@ -28,21 +28,21 @@ class DetectionRecipe(TrainingRecipe):
     widths: tuple[int, ...] = setting(
         (12, 16, 24, 32, 64), "feature channels of the layers before the last", **WIDTHS
     )
-    scale_ratio: float = setting(
-        2**0.5,
-        "ratio between the sigmas of successive layers, without `sigmas`",
-        check_positive,
-        flag=None,
-    )
-    sigmas: tuple[float, ...] | None = setting(
-        None,
+    sigmas: tuple[float, ...] = setting(
+        (1.0, 2.0, 2.0, 4.0, 4.0, 4.0),
         "sigmas of the layers in units of sigma_0, one more than `widths`",
         type=float,
         nargs="+",
         metavar="SIGMA",
     )
-    boxes: bool = setting(
-        True, "whether position and size are regressed, or else read off the heat", flag=None
+    density: float = setting(
+        2 / 3, "grid points per sigma: fewer than one keep finer detail", check_positive, flag=None
+    )
+    zero_order: bool = setting(
+        True, "whether layers see brightness and color, not only their derivatives", flag=None
+    )
+    per_octave: int = setting(
+        1, "scale channels per octave of the finished detector", choices=(1, 2), type=int
     )
 
 
@@ -58,10 +58,11 @@ def points_network(
         widths=recipe.widths,
         num_classes=num_classes,
         scales=scales,
-        scale_ratio=recipe.scale_ratio,
         sigmas=recipe.sigmas,
+        density=recipe.density,
+        zero_order=recipe.zero_order,
         readout="points",
-        boxes=recipe.boxes,
+        boxes=True,
     )
 
 
@@ -79,6 +80,7 @@ class DetectionTask(Task):
         ImportError: Without pycocotools or Pillow, before the training and not after it.
     """
 
+    recipe: Any  # of a kind of its own in each task
     results_file = AVERAGE_PRECISION
 
     def __init__(
@@ -101,6 +103,7 @@ class DetectionTask(Task):
             self.points(self.recipe, scales, len(self.class_names), self.channels),
             num_classes=len(self.class_names),
             class_names=self.class_names,
+            per_octave=self.recipe.per_octave,
             **{**self.arguments(), **changes},
         )
 

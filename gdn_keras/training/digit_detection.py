@@ -64,18 +64,17 @@ def _powers(first: int, last: int, per_octave: int) -> tuple[float, ...]:
 class DigitRecipe(DetectionRecipe):
     """One training of a detector of digits, and its test at other sizes.
 
-    The network's sigmas have a ratio of sqrt(2), at which it costs half of what it costs with the
-    1.25 of classifiers, and finds as much. Channels are closer together in training, so that it
-    learns what sizes between its channels look like.
+    Channels are closer together in training, so that it learns what sizes between its channels look
+    like.
     """
 
     scales: tuple[float, ...] = setting(
-        _powers(-2, 7, per_octave=2),
+        _powers(-1, 3, per_octave=1),
         "sigma_0 of the finished detector's scale channels",
         **{**CHANNELS, "check": _spaced},
     )
     train_scales: tuple[float, ...] = setting(
-        _powers(-2, 6, per_octave=4), "those in training", **{**CHANNELS, "check": _spaced}
+        _powers(-4, 5, per_octave=4), "those in training", **{**CHANNELS, "check": _spaced}
     )
     train_sizes: tuple[float, ...] = setting((1.0,), "sizes of the digits in training", **_SIZES)
     train_frame: int = setting(96, "height and width in training", at_least(1), **_PIXELS)

@@ -40,19 +40,15 @@ from gdn_keras.training.picture_precision import (
 from gdn_keras.training.recipe import COUNT, at_least, recipe, setting
 from gdn_keras.training.report_page import Picture, Section, shown
 
-_LENGTHS = (24, 28)  # pixels of the median object in training, where the pictures may be resampled
+_LENGTHS = (26, 30)  # pixels of the median object in training, where the pictures may be resampled
 _ENLARGED = 2.0  # most that training pictures are
 _FOR_SMALL = 2**0.5  # most that small objects ask for
 _CROPS = (112, 160)  # pixels
-_TRAIN_STEPS = (
-    -2,
-    4,
-)  # log of the finest and the coarsest sigma_0 in training over that of sqrt(2)
+_TRAIN_STEPS = (-2, 2)  # half octaves: the finest and the coarsest sigma_0 in training
 _FINEST = 0.5  # sigma_0 in pixels
-_BEYOND = 2**0.25  # half a channel
 _NEARLY_ALL = (5, 95)  # percent of the boxes of a class
 _PART_THRESHOLD = 0.7
-_SWITCH = {"action": argparse.BooleanOptionalAction}
+_SWITCH: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
 
 
 def _lengths(name: str, value: Sequence[float]) -> tuple[float, float]:
@@ -79,13 +75,6 @@ class PictureRecipe(DetectionRecipe):
     """
 
     epochs: int = setting(12, "epochs of `steps` batches", at_least(1), **COUNT)
-    sigmas: tuple[float, ...] | None = setting(
-        (1.0, 2.0, 2.0, 4.0, 4.0, 4.0),
-        "sigmas of the layers in units of sigma_0, one more than `widths`",
-        type=float,
-        nargs="+",
-        metavar="SIGMA",
-    )
     train_scales: tuple[float, ...] | None = setting(
         None, "sigma_0 of the scale channels in training, in pixels at `resolution`", flag=None
     )
@@ -97,7 +86,7 @@ class PictureRecipe(DetectionRecipe):
     )
     resolution: float | None = setting(
         None,
-        "factor of the pictures in training (default: the median object has 24 to 28 pixels)",
+        "factor of the pictures in training (default: the median object has 26 to 30 pixels)",
         check_positive,
         group="data",
         type=float,
@@ -171,7 +160,7 @@ def planned(wanted: PictureRecipe, images: Sequence[BoxedImage]) -> PictureRecip
     kinds = [sides[learned & (labels == k)] for k in np.unique(labels[learned])]
     low, high = np.transpose([np.percentile(kind, _NEARLY_ALL) for kind in kinds])
     low, high, median = low.min(), high.max(), float(np.median(sides[learned]))
-    (short, long), resolution = _LENGTHS, wanted.resolution
+    (short, long), resolution, per_octave = _LENGTHS, wanted.resolution, wanted.per_octave
     if resolution is None:
         usual = 1.0 if short <= median <= long else math.sqrt(short * long) / median
         resolution = min(_ENLARGED, max(usual, min(_FINEST * long / low, _FOR_SMALL * usual)))
@@ -179,9 +168,11 @@ def planned(wanted: PictureRecipe, images: Sequence[BoxedImage]) -> PictureRecip
     # One channel more below and two above, so that the network learns what is not there.
     first, last = 2 * np.log2(np.array([low, high]) * resolution / extent)
     first, last = np.clip([math.floor(first) - 1, math.ceil(last) + 2], *_TRAIN_STEPS)
-    finest, coarsest = np.array(wanted.find_sizes or (low / 2, 4 * high)) / extent
-    finest = max(_FINEST, finest * _BEYOND)
-    count = max(1, math.ceil(2 * math.log2(coarsest / _BEYOND / finest)) + 1)
+    # Powers of two, on which tiles of large pictures fit.
+    ends = per_octave * np.log2(np.array(wanted.find_sizes or (low / 2, 4 * high)) / extent)
+    finest = max(per_octave * math.log2(_FINEST), math.floor(ends[0] + 0.5))
+    coarsest = max(finest, math.ceil(ends[1] - 0.5))
+    scales = tuple(2.0 ** (k / per_octave) for k in range(int(finest), int(coarsest) + 1))
     largest = min(high * resolution, extent * 2 ** (last / 2))
     crop = int(np.clip(16 * math.ceil(largest / 8), *_CROPS))  # room for two
     return dataclasses.replace(
@@ -189,7 +180,7 @@ def planned(wanted: PictureRecipe, images: Sequence[BoxedImage]) -> PictureRecip
         resolution=resolution,
         extent=extent,
         train_scales=wanted.train_scales or tuple(2.0 ** (k / 2) for k in range(first, last + 1)),
-        scales=wanted.scales or tuple(float(finest * 2 ** (k / 2)) for k in range(count)),
+        scales=wanted.scales or scales,
         crop=wanted.crop or crop,
         turns=all(i.channels == 1 for i in images) if wanted.turns is None else wanted.turns,
     )
@@ -205,9 +196,10 @@ def _within(sides: np.ndarray, ends: tuple[float, float] | None) -> np.ndarray:
     return (low <= sides) & (sides <= high)
 
 
-def _answered(extent: float, scales: Sequence[float]) -> tuple[float, float]:
+def _answered(extent: float, scales: Sequence[float], per_octave: int) -> tuple[float, float]:
     """Longer sides that scale channels answer for: half a channel beyond the ends."""
-    return extent * scales[0] / _BEYOND, extent * scales[-1] * _BEYOND
+    beyond = 2 ** (1 / (2 * per_octave))
+    return extent * scales[0] / beyond, extent * scales[-1] * beyond
 
 
 def _rescaling() -> keras.layers.Layer:
@@ -243,13 +235,12 @@ class PictureDetection(DetectionTask):
         self.data = load_boxes(folder, recipe.split)
         images = self.data.images
         self.train, self.held_out = split_boxes(images, recipe.validation, recipe.group)
-        recipe = planned(recipe, self.train)
         channels = max(image.channels for image in images)
-        super().__init__(recipe, self.data.class_names, channels, points)
+        super().__init__(planned(recipe, self.train), self.data.class_names, channels, points)
         self.most = max(len(image.labels) for image in images)
         self.description = (
-            f"a detector with {len(recipe.train_scales or ())} scale channels, on "
-            f"{recipe.batch_size} crops of {recipe.crop} pixels a step"
+            f"a detector with {len(self.recipe.train_scales)} scale channels, on "
+            f"{recipe.batch_size} crops of {self.recipe.crop} pixels a step"
         )
         self._answers: dict[float, list[Answer]] | None = None
 
@@ -272,7 +263,7 @@ class PictureDetection(DetectionTask):
         data, recipe = self.data, self.recipe
         every, ends = box_sides(data.images), self.learned_range()
         learned = _within(every, ends)
-        finest, coarsest = _answered(recipe.extent, recipe.scales)
+        finest, coarsest = _answered(recipe.extent, recipe.scales, recipe.per_octave)
         empty = sum(not len(image.labels) for image in data.images)
         lines = [
             f"{data.kind}: {len(data.images)} {'color' if self.channels == 3 else 'grey'} pictures "
@@ -297,7 +288,8 @@ class PictureDetection(DetectionTask):
     def learned_range(self) -> tuple[float, float]:
         """Longer sides of the objects to learn, in pixels of the pictures."""
         recipe = self.recipe
-        low, high = _answered(recipe.extent / recipe.resolution, recipe.train_scales)
+        extent = recipe.extent / recipe.resolution
+        low, high = _answered(extent, recipe.train_scales, 2)
         least, most = recipe.size_range or (0.0, math.inf)
         return max(low, least), min(high, most)
 
