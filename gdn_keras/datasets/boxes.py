@@ -11,6 +11,7 @@ import numpy as np
 
 from gdn_keras.checks import check_positive
 from gdn_keras.datasets.box_files import FORMATS, Annotation
+from gdn_keras.datasets.image_data import hold_out
 from gdn_keras.datasets.image_files import (
     open_picture,
     picture_endings,
@@ -18,7 +19,6 @@ from gdn_keras.datasets.image_files import (
     require_directory,
     resized,
 )
-from gdn_keras.datasets.splits import hold_out
 
 _ORIENTATION = 0x0112  # how cameras say which side is up
 _TURNED = (5, 6, 7, 8)  # height is width
