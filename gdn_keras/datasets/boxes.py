@@ -142,7 +142,7 @@ def split_boxes(
     try:
         share = float(validation)
     except ValueError:
-        chosen = {image.file for image in _named(images, Path(validation).expanduser())}
+        chosen = {image.file for image in _named(images, Path(str(validation)).expanduser())}
         held_out = {key for key, mine in groups.items() if any(i.file in chosen for i in mine)}
     else:
         if not 0 < share < 1 or len(groups) < 2:

@@ -202,9 +202,10 @@ class FramedPictures(LazyImages):
         self._pictures = pictures
 
     def read(self, indices: np.ndarray) -> np.ndarray:
-        images = np.empty((len(indices), *self.shape[1:]), self.dtype)
+        _, height, width, channels = self.shape
+        images = np.empty((len(indices), height, width, channels), self.dtype)
         for image, i in zip(images, indices, strict=True):
-            image[...], _ = place_in_frame(self._pictures[i], self.shape[1:3])
+            image[...], _ = place_in_frame(self._pictures[i], (height, width))
         return images
 
 

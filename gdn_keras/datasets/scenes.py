@@ -189,7 +189,7 @@ class Scenes:
         corners = rng.integers(low, high + 1, (_TRIES, 2))
         boxes = _centered_box(corners, whole[::-1], box)
         apart = (boxes[:, None, :2] >= taken[:, 2:]) | (boxes[:, None, 2:] <= taken[:, :2])
-        free = np.flatnonzero(apart.any(axis=2).all(axis=1))
+        free = np.flatnonzero(np.all(apart.any(axis=2), axis=1))
         return corners[free[0]] if len(free) else None
 
     def _box(self, patch: np.ndarray, corner: np.ndarray) -> np.ndarray:

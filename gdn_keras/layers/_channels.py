@@ -60,9 +60,9 @@ class Channels:
             swapped = not self.swapped
             # Rounded apart, the entries of the product no longer are one, and stencils times
             # sigma^2 make much of that where sigma is many steps of the grid.
-            ways = self.swapped, self.plan.density <= 2
+            ways = {"swapped": self.swapped, "at_once": self.plan.density <= 2}
             operators: list[Any] = [first] if lifted else [first, *others]
-            tensors.append(joined([sample(x, *operator, *ways) for operator in operators]))
+            tensors.append(joined([sample(x, *operator, **ways) for operator in operators]))
         return replace(self, tensors=tuple(tensors), number=number, swapped=swapped)
 
     def in_order(self) -> "Channels":

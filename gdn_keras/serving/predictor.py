@@ -260,12 +260,13 @@ def _load_saved_model(path: Path) -> Predictor:
             )
         found = run(images)
         if "names" not in found:
-            found["names"] = facts.get(CLASS_NAMES, np.arange(found["logits"].shape[-1]))
+            names = facts.get(CLASS_NAMES)
+            found["names"] = np.arange(found["logits"].shape[-1]) if names is None else names
         return {**found, "names": _text(found["names"])}
 
     if name != DETECT:
         return _classifier(shape, predict)
-    known = tuple(map(one_line, _text(facts.get(CLASS_NAMES, np.array([])))))
+    known = tuple(map(one_line, _text(facts[CLASS_NAMES]) if CLASS_NAMES in facts else ()))
     low_high = facts.get(SIZE_RANGE)
     size_range = None if low_high is None else (float(low_high[0]), float(low_high[1]))
     return Predictor(shape[-1] or 1, None, predict, known, size_range)

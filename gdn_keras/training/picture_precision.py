@@ -50,8 +50,9 @@ def answer(detector: Detector, image: BoxedImage, magnification: float = 1.0) ->
     else:  # each call of the former traces the network anew
         found = detector.predict(pixels[None], verbose=0)
     count = int(found["num_detections"][0])
-    found = [found[name][0, :count] for name in ("boxes", "labels", "confidence")]
-    return Answer(boxes, image.labels, *found, matches(boxes, image.labels, found[0], found[1]))
+    best, labels, confidence = (found[k][0, :count] for k in ("boxes", "labels", "confidence"))
+    match = matches(boxes, image.labels, best, labels)
+    return Answer(boxes, image.labels, best, labels, confidence, match)
 
 
 def answers(detector: Detector, images: Sequence[BoxedImage]) -> dict[float, list[Answer]]:

@@ -36,6 +36,7 @@ from gdn_keras.training.digit_detection import DigitRecipe
 
 DETECTOR = Path(__file__).parents[2] / "saved_models" / "digit_detector" / "model.keras"
 SCENES = {"test_shape": (120, 160), "test_sizes": (1.0, 2.0), "test_count": (4, 6)}
+TINY = {"widths": (4, 6), "scales": (1.0, 2.0), "train_scales": (1.0, 2.0), "train_frame": 48}
 SPACE = {"train_sizes": (1,), "test_sizes": (0.5, 1), "frame": 32, "count": 40, "test_count": 10}
 
 
@@ -47,9 +48,12 @@ def own_cache(tmp_path, monkeypatch):
 @pytest.fixture
 def small_scenes(monkeypatch):
     for module in (evaluate, detectors_run):
-        settings = functools.partial(DigitRecipe, widths=(4, 6, 8), train_count=(2, 3), **SCENES)
+        settings = functools.partial(
+            DigitRecipe, train_count=(1, 2), test_scenes=2, **TINY, **SCENES
+        )
         settings.epochs, settings.steps = 1, 1
         monkeypatch.setattr(module, "DigitRecipe", settings)
+    monkeypatch.setattr(detectors_run, "SHAPES", ((40, 48),))
 
 
 def words(text, folder):
@@ -58,7 +62,7 @@ def words(text, folder):
 
 def test_alternatives(tmp_path, monkeypatch):
     monkeypatch.setattr(alternatives, "_REPEATS", 4)
-    recipe = Recipe(widths=(8, 12), batch_size=10, epochs=1)
+    recipe = Recipe(widths=(4, 6), batch_size=10, epochs=1)
     task = alternatives.TASKS["large_scale"]
     task = dataclasses.replace(task, options=SPACE, recipe=recipe, window=24)
     monkeypatch.setitem(alternatives.TASKS, "large_scale", task)
@@ -71,8 +75,9 @@ def test_alternatives(tmp_path, monkeypatch):
 
 
 def test_variants(tmp_path, monkeypatch):
-    recipe = Recipe(widths=(4, 6), batch_size=10, epochs=1)
+    recipe = Recipe(widths=(4, 6), scales=(1.0, 2.0), batch_size=10, epochs=1)
     monkeypatch.setitem(variants.TASKS, "digits", variants.Task("mnist_large_scale", SPACE, recipe))
+    monkeypatch.setattr(variants, "PAPER_SCALES", (1.0, 2**0.5, 2.0))
     variants.main(words("plain zero_order=True,cone=2 --seeds 0 --images 20", tmp_path))
     results = json.loads((tmp_path / "results.json").read_text())
     assert set(results) == {"plain", "zero_order=True,cone=2"}
@@ -130,8 +135,10 @@ def test_evaluate(tmp_path, small_scenes):
     assert json.loads((tmp_path / "results.json").read_text())["all"]["ap50"] > 0.9
 
 
-def test_large_image(capsys):
-    large_image.main([str(DETECTOR), "--width", "400", "--height", "300"])
+def test_large_image(capsys, monkeypatch):
+    monkeypatch.setattr(large_image, "SIZES", (0.71, 1.0))
+    monkeypatch.setattr(large_image, "_TURNS", 1)
+    large_image.main([str(DETECTOR), "--width", "160", "--height", "120"])
     assert "average precision" in capsys.readouterr().out
 
 

@@ -46,7 +46,7 @@ def models(tmp_path_factory):
 def pictures(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 100, (40, 64), "uint8")
     Image.fromarray(pixels).save(tmp_path / "grey.png")
-    Image.fromarray(np.stack([pixels] * 3, axis=-1)[:32]).save(tmp_path / "colour.jpg")
+    Image.fromarray(np.stack([pixels] * 3, axis=-1)).save(tmp_path / "colour.jpg")
     (tmp_path / "broken.png").write_bytes((tmp_path / "grey.png").read_bytes()[:200])
     return tmp_path
 
@@ -69,7 +69,9 @@ def test_table_and_pictures(main, models, pictures, capsys):
 
 
 def test_both_formats_give_the_same_lines_of_json(main, models, pictures, capsys):
-    files = pictures / "grey.png", pictures / "colour.jpg"
+    files = pictures / "grey.png", pictures / "colour.jpg", pictures / "flat.png"
+    with Image.open(files[0]) as grey:
+        grey.crop((0, 0, 64, 32)).save(files[2])
     outputs = []
     for model in ("model.keras", "saved_model"):
         code, lines, _ = run(main, capsys, models / model, *files, "--json")

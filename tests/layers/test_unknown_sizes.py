@@ -36,9 +36,9 @@ def test_graphs_of_unknown_size_compute_what_others_do(read, boundary):
 
     readout = "points" if read == "points" else "map"
     network = residual_network(READOUTS.get(read), boundary=boundary)
-    layer = ScaleChannels(network, SCALES, pooling=None, readout=readout)
+    layer = ScaleChannels(network, SCALES[:2], pooling=None, readout=readout)
     traced = tf.function(layer, input_signature=[tf.TensorSpec((None, None, None, 2))])
-    for shape in ((64, 23, 2), (5, 3, 2)):
+    for shape in ((40, 23, 2), (5, 3, 2)):
         x = images(shape)
         expected = numpy(layer(x))
         np.testing.assert_allclose(traced(x), expected, atol=2e-5 * np.abs(expected).max())

@@ -44,7 +44,7 @@ def test_it_learned(finished, tiny):
     assert results["sizes"][0]["accuracy"] > 0.2
     history = read_history(finished[0])
     assert [row["epoch"] for row in history] == [1, 2, 3]
-    assert history[-1]["loss"] < 0.8 * history[0]["loss"]
+    assert history[-1]["loss"] < 0.9 * history[0]["loss"]
     assert history[-1]["learning_rate"] == pytest.approx(tiny.final_learning_rate)
 
 

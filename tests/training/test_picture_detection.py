@@ -17,7 +17,7 @@ from tests.detection.networks import tiny_network
 pytest.importorskip("pycocotools")
 
 ROWS = {
-    f"p{k}": [("cell", 8 + k, 10, 34 + k, 30), ("atom", 60, 20 + k, 84, 44 + k)] for k in range(4)
+    f"p{k}": [("cell", 8 + k, 10, 38 + k, 34), ("atom", 60, 20 + k, 84, 44 + k)] for k in range(4)
 }
 RECIPE = PictureRecipe(epochs=1, steps=2, batch_size=2, validation="0.25", crop=48)
 
@@ -50,13 +50,14 @@ def test_a_folder_becomes_a_detector(tmp_path, write):
 def test_plan_follows_from_sizes(tmp_path):
     images = load_boxes(write_voc(tmp_path, (120, 80), **ROWS)).images
     plan = planned(RECIPE, images)
-    assert plan.resolution == 1 and plan.extent == 25  # the median of 24 and 26
+    assert plan.resolution == 1 and plan.extent == 27  # the median of 24 and 30
     assert plan.turns and not planned(dataclasses.replace(RECIPE, turns=False), images).turns
     larger = [image._replace(boxes=4 * image.boxes) for image in images]
     shrunk = planned(RECIPE, larger)
     assert shrunk.resolution == pytest.approx(0.26, rel=0.02)
     # Found in the pictures as they are: sizes are those of sigma_0 times extent.
-    assert shrunk.scales[0] * shrunk.extent / 2**0.5 <= 4 * 24 / 2 <= shrunk.scales[1] * 25
+    first, second = (scale * shrunk.extent for scale in shrunk.scales[:2])
+    assert first / 2**0.5 <= 4 * 24 / 2 <= second
     tiny_objects = [image._replace(boxes=image.boxes / 4) for image in images]
     assert planned(RECIPE, tiny_objects).resolution == 2
     assert min(planned(RECIPE, tiny_objects).scales) == 0.5
