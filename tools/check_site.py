@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-CODE_WIDTH = 100  # columns that fit at 1400 pixels, see docs/stylesheets/site.css
+CODE_WIDTH = 110  # columns that fit at 1400 pixels, see docs/stylesheets/site.css
 TABLE_COLUMNS = 13
 _LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src"}
 
