@@ -1,5 +1,6 @@
 """What the documents say: their Python runs as printed, their links lead somewhere."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -11,6 +12,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKING = [*PAGES, *sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("saved_models/*/README.md"))]
 README_WORDS = 800
+# Public between the folders of the package, but of no use to others.
+_INTERNAL = {"Band", "Batch", "Cost", "Grid", "Node", "Operator"}
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!\w+:)([^)\s]+)\)")
@@ -60,6 +63,17 @@ def test_links_lead_somewhere():
         if not _leads_somewhere(page, link)
     ]
     assert not broken
+
+
+def test_api_pages_list_what_is_public():
+    for page in sorted((ROOT / "docs" / "api").glob("*.md")):
+        package = importlib.import_module(f"gdn_keras.{page.stem}")
+        listed = re.findall(
+            rf"^::: {package.__name__}\.(\w+)$", page.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        public = {name for name in package.__all__ if not name.isupper()}
+        assert set(listed) == public - _INTERNAL, page.stem
+        assert len(listed) == len(set(listed)), page.stem
 
 
 def test_readme_is_short():
