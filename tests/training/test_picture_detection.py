@@ -49,14 +49,16 @@ def test_a_folder_becomes_a_detector(tmp_path, write):
 
 def test_plan_follows_from_sizes(tmp_path):
     images = load_boxes(write_voc(tmp_path, (120, 80), **ROWS)).images
+    images = [image._replace(boxes=1.12 * image.boxes) for image in images]
     plan = planned(RECIPE, images)
-    assert plan.resolution == 1 and plan.extent == 25  # the median of 24 and 26
+    assert plan.resolution == 1 and plan.extent == pytest.approx(28)  # the median
     assert plan.turns and not planned(dataclasses.replace(RECIPE, turns=False), images).turns
     larger = [image._replace(boxes=4 * image.boxes) for image in images]
     shrunk = planned(RECIPE, larger)
-    assert shrunk.resolution == pytest.approx(0.26, rel=0.02)
-    # Found in the pictures as they are: sizes are those of sigma_0 times extent.
-    assert shrunk.scales[0] * shrunk.extent / 2**0.5 <= 4 * 24 / 2 <= shrunk.scales[1] * 25
+    assert shrunk.resolution == pytest.approx(0.25, rel=0.02)
+    assert shrunk.train_scales == plan.train_scales and shrunk.crop == plan.crop
+    # Found in the pictures as they are: channels follow the objects.
+    assert shrunk.scales[0] == pytest.approx(4 * plan.scales[0])
     tiny_objects = [image._replace(boxes=image.boxes / 4) for image in images]
     assert planned(RECIPE, tiny_objects).resolution == 2
     assert min(planned(RECIPE, tiny_objects).scales) == 0.5
