@@ -65,6 +65,16 @@ PRESETS = {
         "description": "The same on backgrounds of gradients, stripes, textures and noise.",
         "weights": "digit_detector_clutter",
     },
+    "nuclei": {
+        "description": "Finds cell nuclei in fluorescence microscopy at any magnification, trained "
+        "at one.",
+        "weights": "nuclei",
+    },
+    "road_signs": {
+        "description": "Finds four kinds of road signs in photographs, trained on signs of 32 to "
+        "48 pixels only.",
+        "weights": "road_signs",
+    },
     "large_size2": {
         "description": "`large`, ten scale channels, trained on digits of size 2 only.",
         "parameters": {**_LARGE, "scales": _WIDE_SCALES, "surround": 0.5},

@@ -1,6 +1,8 @@
 """Puts the network of a finished run into saved_models, with a model card made of its results.
 
 python tools/ship_model.py runs/large_size2 large_size2 --command "python examples/…"
+python tools/ship_model.py runs/nuclei nuclei --command "…" --about "Finds cell nuclei …" \
+    --limits "…"
 python tools/ship_model.py --again  # exports all shipped models anew
 """
 
@@ -42,7 +44,7 @@ def ship(run: Path, name: str, command: str) -> Path:
     return folder
 
 
-def ship_detector(run: Path, name: str, command: str) -> Path:
+def ship_detector(run: Path, name: str, command: str, about: str, limits: str) -> Path:
     """The same for a detector, exported anew."""
     detector = keras.saving.load_model(run / MODEL, compile=False)
     results = json.loads((run / AVERAGE_PRECISION).read_text())
@@ -51,7 +53,11 @@ def ship_detector(run: Path, name: str, command: str) -> Path:
     shutil.copyfile(run / MODEL, folder / MODEL)
     shutil.copyfile(run / AVERAGE_PRECISION, folder / AVERAGE_PRECISION)
     export_saved_model(detector, folder / SAVED_MODEL)
-    (folder / "README.md").write_text(detector_card(name, results, command))
+    if "magnifications" in results:
+        text = picture_card(name, results, command, about, limits, detector)
+    else:
+        text = detector_card(name, results, command)
+    (folder / "README.md").write_text(text)
     return folder
 
 
@@ -75,6 +81,54 @@ def _old_options(model: keras.Model, folder: Path) -> dict:
         "reference_images": noise,
         "probabilities": "softmax" if sums_to_one else "sigmoid",
     }
+
+
+def picture_card(
+    name: str, results: dict, command: str, about: str, limits: str, detector: keras.Model
+) -> str:
+    """The card of a detector of objects in pictures."""
+    settings, (low, high) = results["settings"], results["size_range"]
+    rows = [
+        f"| {row['magnification']:.3g} | {row['objects']} | {row['ap50']:.3f} | {row['ap75']:.3f} "
+        f"| {row['precision']:.3f} | {row['recall']:.3f} | {row['counted']:.2f} | "
+        f"{100 * row['size_error']:.1f} |"
+        for row in results["magnifications"]
+    ]
+    steps = settings["steps"] * settings["epochs"]
+    return "\n".join(
+        [
+            f"# {name}",
+            "",
+            f"{about} {results['parameters']} parameters, {_channels(settings['scales'])}. It "
+            f"finds objects of {low:.0f} to {high:.0f} pixels.",
+            "",
+            f"- **Classes**: {', '.join(settings['class_names'])}.",
+            f"- **Trained on** {settings['training_pictures']} pictures, at "
+            f"{settings['resolution']:.2f} of their resolution, with "
+            f"{_channels(settings['train_scales'])}: {steps} steps of {settings['batch_size']} "
+            f"crops of {settings['crop']} pixels, seed {settings['seed']}.",
+            f"- **Command**: `{command}`",
+            f"- **Tested on** {settings['validation_pictures']} pictures that were held out, at "
+            f"several magnifications, at confidence {detector.confidence_threshold:.3g}:",
+            "",
+            "| magnification | objects | AP at IoU 0.5 | at 0.75 | precision | recall | found "
+            "/ true | size error, % |",
+            "|---|---|---|---|---|---|---|---|",
+            *rows,
+            "",
+            f"- **Limits**: {limits}",
+            "",
+            "```python",
+            "import gdn_keras",
+            "",
+            f'detector = gdn_keras.Detector.from_preset("{name}")',
+            "```",
+            "",
+            f"or, for files: `python examples/detect.py saved_models/{name}/model.keras "
+            "picture.png`.",
+            "",
+        ]
+    )
 
 
 def detector_card(name: str, results: dict, command: str) -> str:
@@ -205,6 +259,8 @@ if __name__ == "__main__":
     parser.add_argument("run", type=Path, nargs="?")
     parser.add_argument("name", nargs="?")
     parser.add_argument("--command", help="the command of the run, for the card")
+    parser.add_argument("--about", default="", help="what it finds, for a detector's card")
+    parser.add_argument("--limits", default="", help="what it is not for, for a detector's card")
     parser.add_argument("--again", action="store_true", help="export all shipped models anew")
     options = parser.parse_args()
     if options.again:
@@ -212,5 +268,8 @@ if __name__ == "__main__":
     elif None in (options.run, options.name, options.command):
         parser.error("give a run, a name and --command, or --again")
     else:
-        put = ship_detector if (options.run / AVERAGE_PRECISION).exists() else ship
-        print(put(options.run, options.name, options.command))
+        arguments = options.run, options.name, options.command
+        if (options.run / AVERAGE_PRECISION).exists():
+            print(ship_detector(*arguments, options.about, options.limits))
+        else:
+            print(ship(*arguments))

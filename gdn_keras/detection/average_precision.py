@@ -14,7 +14,7 @@ class AveragePrecision(NamedTuple):
     """Average precision, mean over the classes that occur.
 
     Attributes:
-        size: Of the objects; `None` for all sizes.
+        size: Of the objects, or the pair that was asked for; `None` for all sizes.
         objects: How many there are.
         ap50, ap75: At an intersection over union of 0.5 and 0.75.
         ap: Mean over 0.5, 0.55, …, 0.95, as in COCO.
@@ -22,7 +22,7 @@ class AveragePrecision(NamedTuple):
     Without objects, the precision is NaN.
     """
 
-    size: float | None
+    size: float | tuple[float, float] | None
     objects: int
     ap50: float
     ap75: float
@@ -32,7 +32,7 @@ class AveragePrecision(NamedTuple):
 def average_precision(
     truth: Mapping[str, np.ndarray],
     found: Mapping[str, np.ndarray],
-    sizes: Sequence[float] = (),
+    sizes: Sequence[float | tuple[float, float]] = (),
     extent: float = 20.0,
 ) -> list[AveragePrecision]:
     """Average precision of detections, for all sizes together and for each of `sizes`.
@@ -45,7 +45,7 @@ def average_precision(
             labels of -1; "sizes" `[images, n]` where the longer sides of boxes are not to tell.
         found: From a detector's `predict`: "boxes", "labels" and "confidence", padded likewise.
         sizes: Sizes of objects, in increasing order, each taken to reach halfway (in the log) to
-            the next.
+            the next; or pairs of the least and the greatest size.
         extent: Longer side of an object of size 1.
 
     Returns:
@@ -98,8 +98,10 @@ def import_pycocotools() -> tuple[Any, Any]:
     return COCO, COCOeval
 
 
-def _ranges(sizes: Sequence[float]) -> list[tuple[float, float]]:
+def _ranges(sizes: Sequence[Any]) -> list[tuple[float, float]]:
     """From halfway to the size before to halfway to the next; as far beyond the ends."""
+    if all(isinstance(size, tuple) for size in sizes):
+        return list(sizes)
     if len(sizes) < 2:
         return [(size / 2**0.25, size * 2**0.25) for size in sizes]
     if any(b <= a for a, b in itertools.pairwise(sizes)):
@@ -153,7 +155,7 @@ def _count(reference: Any, area: Sequence[float]) -> int:
     return len([row for row in rows if area[0] <= row["area"] <= area[1]])
 
 
-def _entry(size: float | None, objects: int, precision: np.ndarray) -> AveragePrecision:
+def _entry(size: Any, objects: int, precision: np.ndarray) -> AveragePrecision:
     """Means over recalls and over the classes that occur, which are not -1."""
     by_overlap = [float(p[p > -1].mean()) if objects else math.nan for p in precision]
     return AveragePrecision(size, objects, by_overlap[0], by_overlap[5], float(np.mean(by_overlap)))

@@ -6,7 +6,7 @@ import math
 import os
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -296,6 +296,10 @@ class PictureDetection(DetectionTask):
         least, most = recipe.size_range or (0.0, math.inf)
         return max(low, least), min(high, most)
 
+    def prepared(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        """What is done to a picture before crops are taken of it."""
+        return _stretched if self.recipe.stretch else None
+
     def arguments(self) -> dict[str, Any]:
         return {
             "extent": self.recipe.extent,
@@ -321,7 +325,7 @@ class PictureDetection(DetectionTask):
             turns=bool(recipe.turns),
             light=recipe.light,
             insides=recipe.insides,
-            prepare=_stretched if recipe.stretch else None,
+            prepare=self.prepared(),
         )
         first = first_epoch * recipe.steps
         return crop_pipeline(crops, batch_size=recipe.batch_size, seed=recipe.seed, first=first)
