@@ -115,7 +115,7 @@ def answer(detector: "Detector", drawing: str | None, factor: float, confidence:
     found = {name: np.asarray(values)[0] for name, values in found.items()}
     found = {name: found[name][: found["num_detections"]] for name in found if found[name].ndim}
     names = [detector.class_names[label] for label in found["labels"]]
-    captions = [f"{name} · {size:.1f}" for name, size in zip(names, found["size"], strict=True)]
+    captions = [f"{name} · {size:.0f}" for name, size in zip(names, found["size"], strict=True)]
     labels = {"boxes": found["boxes"], "labels": found["labels"], "names": captions}
     grids, shape = detector.point_grids(images)
     maps = detection.heat_maps(features, grids, detector.num_classes)
@@ -158,11 +158,11 @@ def draw_heat_maps(
 
 def table(names: Sequence[str], found: dict[str, np.ndarray], factor: float) -> str:
     """Markdown, the largest first."""
-    lines = [f"| digit | score | size | size ÷ {factor:g} |", "|---|---|---|---|"]
+    lines = [f"| digit | score | pixels | pixels ÷ {factor:g} |", "|---|---|---|---|"]
     for k in np.argsort(-found["size"]):
         size = found["size"][k]
         lines.append(
-            f"| {names[k]} | {found['confidence'][k]:.0%} | {size:.2f} | {size / factor:.2f} |"
+            f"| {names[k]} | {found['confidence'][k]:.0%} | {size:.0f} | {size / factor:.0f} |"
         )
     return "\n".join(lines) if names else ""
 

@@ -32,7 +32,7 @@ class Reporter:
         self._in_place = False
 
     def update(self, text: str) -> None:
-        """Shows a text that the next one takes the place of; in a log file, nothing."""
+        """Overwrites the current line of a terminal; silent elsewhere."""
         if self.stream.isatty():
             self._write(text)
             self._in_place = True

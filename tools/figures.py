@@ -2,6 +2,7 @@
 
     python tools/figures.py
     python tools/figures.py --gtsrb GTSRB      the traffic sign too, from a folder of photographs
+    python tools/figures.py --nuclei NUCLEI    the moving picture of README
 
 It takes half a minute. The paper's figures 5 and 6 are diagrams without data; 8 and 10 are drawn by
 every run of examples/train_large_scale.py, 9 by tools/results.py.
@@ -22,12 +23,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import numpy as np
 from keras import ops
 from paper_data.gtsrb import TRAIN_SIDES, held_out_tracks, load_photographs
+from PIL import Image, ImageDraw
 from results import load
 
 import gdn_keras
 from gdn_keras.analysis import draw_sizes, scale_selection
 from gdn_keras.analysis.plots import COLORS, figure_file
-from gdn_keras.datasets import digit_scenes, load_embedded_digits, rescale_images
+from gdn_keras.datasets import (
+    digit_scenes,
+    load_boxes,
+    load_embedded_digits,
+    read_boxed_image,
+    rescale_images,
+    split_boxes,
+)
 from gdn_keras.detection import draw_boxes
 from gdn_keras.models import scale_channels_of
 from gdn_keras.scale_space import (
@@ -36,6 +45,9 @@ from gdn_keras.scale_space import (
     directional_derivative,
     gaussian_derivative_kernel,
 )
+from gdn_keras.training.picture_detection import PictureRecipe
+
+_FRAME, _ZOOMED = (560, 440), 8  # of the moving picture, and its first nuclei
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
@@ -204,6 +216,53 @@ def approaching_sign(path: Path, directory: Path) -> None:
         axis.minorticks_off()
 
 
+def zoom(path: Path, directory: Path) -> None:
+    """Nuclei of three magnifications, with what one detector finds in them, one after the other.
+
+    First one picture zoomed in, then pictures that microscopes took at other magnifications. The
+    middles of these are written beside the examples.
+    """
+    detector = gdn_keras.Detector.from_preset("nuclei")
+    frames, durations = [], []
+    trained, *others = (
+        load_boxes(directory, group).images for group in ("696x520", "360x360", "256x256")
+    )
+    _, held_out = split_boxes(trained, PictureRecipe.validation, None)
+    for k in range(-4, 5):
+        pixels, _ = read_boxed_image(held_out[_ZOOMED], 2 ** (k / 4), 1)
+        frames.append(_found_in(detector, pixels, "the same picture, rescaled"))
+        durations.append(1200 if k in (-4, 4) else 260)
+    for images, number, factor in zip(others, (3, 67), (1, 2), strict=True):
+        pixels, _ = read_boxed_image(images[number], 1, 1)
+        file = Path(__file__).parents[1] / "examples" / "pictures" / f"nuclei_{factor}.png"
+        Image.fromarray(_stretched(pixels)[..., 0]).save(file)
+        frames.append(_found_in(detector, pixels, "another microscope", factor))
+        durations.append(2600)
+    frames[0].save(
+        path, save_all=True, append_images=frames[1:], duration=durations, loop=0, optimize=True
+    )
+
+
+def _stretched(pixels: np.ndarray) -> np.ndarray:
+    low, high = np.percentile(pixels, [1, 99.8])
+    return np.clip((pixels - low) / max(high - low, 1) * 255, 0, 255).astype("uint8")
+
+
+def _found_in(detector: Any, pixels: np.ndarray, what: str, shown: int = 1) -> Any:
+    """A frame with the middle of a picture, boxes, their number and size; dark around."""
+    found = {name: x[0] for name, x in detector.predict(pixels[None], verbose=0).items()}
+    count = int(found["num_detections"])
+    drawn = {"boxes": found["boxes"][:count], "labels": np.full(count, 3), "names": [""] * count}
+    picture = draw_boxes(_stretched(pixels), drawn, scale=shown)
+    frame = Image.new("RGB", _FRAME, "#14181c")
+    frame.paste(picture, tuple((a - b) // 2 for a, b in zip(_FRAME, picture.size, strict=True)))
+    text = f"{what}: {count} nuclei, {np.median(found['size'][:count]):.0f} pixels in the median"
+    pen = ImageDraw.Draw(frame)
+    pen.rectangle((0, _FRAME[1] - 30, *_FRAME), fill="#14181c")
+    pen.text((12, _FRAME[1] - 25), text, fill="white", font_size=18)
+    return frame.quantize(64)
+
+
 def _scale_over_side(axis: Any, sides: np.ndarray, scales: np.ndarray, right: np.ndarray) -> None:
     """Selected scale over the side of a sign, both logarithmic."""
     middle = np.exp(np.mean(np.log(scales / sides)))
@@ -266,10 +325,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     text = "folder of the German traffic signs, to draw approaching_sign.png from"
     parser.add_argument("--gtsrb", type=Path, metavar="FOLDER", help=text)
-    directory = parser.parse_args().gtsrb
-    figures = dict(FIGURES)
-    if directory:
-        figures["approaching_sign.png"] = functools.partial(approaching_sign, directory=directory)
+    text = "folder of nuclei (BBBC038), to draw nuclei.gif from"
+    parser.add_argument("--nuclei", type=Path, metavar="FOLDER", help=text)
+    text = "those that need a folder, and no others"
+    parser.add_argument("--only-folders", action="store_true", help=text)
+    options = parser.parse_args()
+    figures = {} if options.only_folders else dict(FIGURES)
+    if options.gtsrb:
+        figures["approaching_sign.png"] = functools.partial(
+            approaching_sign, directory=options.gtsrb
+        )
+    if options.nuclei:
+        figures["nuclei.gif"] = functools.partial(zoom, directory=options.nuclei)
     for name, draw in figures.items():
         draw(PICTURES / name)
         print(PICTURES / name)

@@ -1,27 +1,35 @@
-"""Hooks of mkdocs: pages from the root of the repository, and its address from pyproject.toml."""
+"""Hooks of mkdocs: pages from the root of the repository, links, and formulas as MathML."""
 
+import html
 import posixpath
 import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
+from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Repository"]
+# Empty until there is a repository: pages then link to nothing outside of the site.
+REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"].get(
+    "Repository", ""
+)
 PAGES = {
     "RESULTS.md": "results.md",
     "RELIABILITY.md": "reliability.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changes.md",
 }
-_LINK = re.compile(r"\]\((?!\w+:|#)([^)\s#]+)")
+_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)|(!\[[^\]]*\]\()([^)\s]+)")
+_SOURCE = re.compile(r'href="(?!\w+:|#)([^"#]+\.(?:md|ipynb))')
+_FORMULA = re.compile(r'(<(span|div) class="arithmatex">)\\([(\[])(.*?)\\[)\]]</\2>', re.DOTALL)
 
 
 def on_config(config: Any) -> Any:
     """The repository's address stands in one place only."""
-    config.repo_url = REPOSITORY
+    if REPOSITORY:
+        config.repo_url, config.repo_name = REPOSITORY, "Source"
     return config
 
 
@@ -38,14 +46,34 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     here = page.file.src_uri
     origin = next((root for root, target in PAGES.items() if target == here), f"docs/{here}")
 
+    def place(target: str) -> str | None:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(origin), target))
+        if target not in PAGES and not target.startswith("docs/"):
+            return REPOSITORY and f"{REPOSITORY}/blob/main/{target}"
+        inside = PAGES.get(target, target.removeprefix("docs/"))
+        return posixpath.relpath(inside, posixpath.dirname(here) or ".")
+
     def replaced(match: re.Match) -> str:
-        target = posixpath.normpath(posixpath.join(posixpath.dirname(origin), match[1]))
-        if target in PAGES:
-            inside = PAGES[target]
-        elif target.startswith("docs/"):
-            inside = target.removeprefix("docs/")
-        else:
-            return f"]({REPOSITORY}/blob/main/{target}"
-        return "](" + posixpath.relpath(inside, posixpath.dirname(here) or ".")
+        text, target, anchor, image, picture = match.groups()
+        if image:
+            return image + (picture if ":" in picture else place(picture) or picture)
+        address = place(target)
+        return f"[{text}]({address}{anchor or ''})" if address else text
 
     return _LINK.sub(replaced, markdown)
+
+
+def on_page_content(content: str, page: Any, config: Any, files: Files) -> str:
+    """Links of notebooks to sources become links to pages; formulas need no script."""
+
+    def linked(match: re.Match) -> str:
+        source = posixpath.normpath(posixpath.join(posixpath.dirname(page.file.src_uri), match[1]))
+        file = files.get_file_from_path(source)
+        return f'href="{file.url_relative_to(page.file)}' if file else match[0]
+
+    def drawn(match: re.Match) -> str:
+        opening, tag, kind, formula = match.groups()
+        display = "block" if kind == "[" else "inline"
+        return f"{opening}{convert(html.unescape(formula), display=display)}</{tag}>"
+
+    return _FORMULA.sub(drawn, _SOURCE.sub(linked, content))

@@ -52,7 +52,7 @@ class InvarianceErrors(NamedTuple):
 def covariance_error(
     model: keras.Model, factor: float = 2**0.5, images: np.ndarray | None = None
 ) -> CovarianceErrors:
-    """Measure scale covariance: F'_k(S sigma_0) = F_k(sigma_0) for f'(S x) = f(x).
+    """Measure scale covariance: `F'_k(S sigma_0) = F_k(sigma_0)` for `f'(S x) = f(x)`.
 
     The image and its frame are rescaled about the center; layers of the channel S sigma_0 on the
     rescaled image are compared with those of sigma_0 on the original.

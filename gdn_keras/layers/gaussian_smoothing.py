@@ -20,7 +20,7 @@ from gdn_keras.scale_space import DEFAULT_TRUNCATION, Node
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
 class GaussianSmoothing(keras.layers.Layer):
-    """Smooths images with the discrete analogue of the Gaussian, T(n; s) = e^{-s} I_n(s).
+    """Smooths images with the discrete analogue of the Gaussian, `T(n; s) = e^{-s} I_n(s)`.
 
     L(x, y; sigma) = (g(., .; sigma) * f)(x, y), eq. (def-sc-sp) of the paper, separably and for
     each feature channel on its own. There are no weights.

@@ -10,10 +10,10 @@ MAX_SIGMA = 1e4  # grid steps; beyond 3.2e4 SciPy's Bessel functions are not a n
 
 
 def discrete_gaussian(n: np.ndarray, variance: np.ndarray | float) -> np.ndarray:
-    """The discrete analogue of the Gaussian, T(n; s) = e^{-s} I_n(s).
+    """The discrete analogue of the Gaussian, `T(n; s) = e^{-s} I_n(s)`.
 
     I_n is the modified Bessel function of integer order. T has variance exactly s, sums to one
-    over the integers, and T(.; s1) * T(.; s2) = T(.; s1 + s2), as the continuous Gaussian does.
+    over the integers, and `T(.; s1) * T(.; s2) = T(.; s1 + s2)`, as the continuous Gaussian does.
 
     Args:
         n: Integer positions, in grid steps.

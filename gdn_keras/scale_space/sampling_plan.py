@@ -24,7 +24,7 @@ from gdn_keras.scale_space.grids import Band, Grid, sampling_band, sampling_matr
 
 # Half-width of a matched channel's receptive cone, in standard deviations of the smoothing that
 # is still to come. Of those that were compared, the widest that takes no more time than a plain
-# CNN; it is as accurate as 2 on all of MNIST and on photographs (docs/experiments.md).
+# CNN; it is as accurate as 2 on all of MNIST and on photographs (docs/research.md).
 DEFAULT_CONE = 1.75
 
 SAMPLINGS = ("matched", "dense")

@@ -52,7 +52,7 @@ class Run:
         folder: Where everything goes. A folder with a run of equal settings is taken up where that
             run was stopped.
         compare: Folders of other finished runs, by name; their results are shown beside these.
-        reporter: What the run speaks through; to standard output by default.
+        reporter: Prints the messages of the run; to standard output by default.
 
     Raises:
         ValueError, OSError, ImportError: With one sentence for the user.
