@@ -21,7 +21,9 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changes.md",
 }
-_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)|(!\[[^\]]*\]\()([^)\s]+)")
+_LINK = re.compile(
+    r"(?<!!)\[([^\]]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)|(!\[[^\]]*\]\()([^)\s]+)"
+)
 _SOURCE = re.compile(r'href="(?!\w+:|#)([^"#]+\.(?:md|ipynb))')
 _FORMULA = re.compile(r'(<(span|div) class="arithmatex">)\\([(\[])(.*?)\\[)\]]</\2>', re.DOTALL)
 
