@@ -162,7 +162,7 @@ def _entry(size: Any, objects: int, precision: np.ndarray) -> AveragePrecision:
 
 
 def _nothing_found(
-    reference: Any, sizes: Sequence[float], areas: Sequence[Sequence[float]]
+    reference: Any, sizes: Sequence[Any], areas: Sequence[Sequence[float]]
 ) -> list[AveragePrecision]:
     counts = [_count(reference, area) for area in areas]
     return [

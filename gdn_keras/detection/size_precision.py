@@ -65,12 +65,13 @@ def evaluate_detector(
     found["size"] = found["size"] / detector.extent
     matches = match_objects(scenes, found)
     results = []
-    for entry in average_precision(scenes.bounding_boxes, found, sizes, detector.extent):
+    entries = average_precision(scenes.bounding_boxes, found, sizes, detector.extent)
+    for size, entry in zip((None, *sizes), entries, strict=True):
         mine = np.ones(len(matches.size), "bool")
-        if entry.size is not None:
-            mine = np.isclose(matches.size, entry.size, rtol=1e-3)
+        if size is not None:
+            mine = np.isclose(matches.size, size, rtol=1e-3)
         errors = np.abs(matches.found / matches.size - 1)[mine], matches.distance[mine]
-        results.append(SizePrecision(*entry, *(_median(values) for values in errors)))
+        results.append(SizePrecision(size, *entry[1:], *(_median(values) for values in errors)))
     return results, size_slope(matches)
 
 

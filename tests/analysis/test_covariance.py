@@ -50,8 +50,10 @@ def test_residual_networks_are_covariant(factor):
     assert errors.output.max() < 0.01
 
 
-@pytest.mark.parametrize("readout", ["anywhere", "average"])
-@pytest.mark.parametrize("side, factor, residual", [(140, ROOT2, False), (112, 2.0, True)])
+@pytest.mark.parametrize(
+    "readout, side, factor, residual",
+    [("anywhere", 140, ROOT2, False), ("average", 112, 2.0, True)],
+)
 def test_read_outs_on_the_channels_own_grids_are_invariant(readout, side, factor, residual):
     """Objects well inside the frame, whose rescaled side is a whole number of pixels."""
     scales = tuple(2 ** (i / 2) for i in range(-1, 7))

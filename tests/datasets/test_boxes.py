@@ -160,7 +160,8 @@ def test_pictures_turned_by_their_camera(tmp_path):
 def test_boxed_images_become_arrays_for_fit(tmp_path, resolution):
     images = sorted(load_boxes(write_voc(tmp_path, **ROWS)).images, key=lambda image: image.file)
     pixels, truth = read_boxed_images(images[::-1], resolution)
-    assert pixels.shape == (2, *np.rint([40 * resolution, 60 * resolution]), 3)
+    longer = round(60 * resolution)  # the shorter side follows
+    assert pixels.shape == (2, round(40 / 60 * longer), longer, 3)
     assert pixels.dtype == "uint8"
     np.testing.assert_allclose(
         truth["boxes"][0, 1], resolution * np.array([10, 4, 20, 14]), rtol=0.1
