@@ -1,6 +1,6 @@
 """Checks the built site: links lead somewhere, nothing comes from elsewhere, code fits.
 
-    mkdocs build --strict && python tools/check_site.py site
+mkdocs build --strict && python tools/check_site.py site
 """
 
 import sys

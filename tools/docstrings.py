@@ -9,7 +9,9 @@ _PARAMETERS = re.compile(r"^    (\*{0,2}\w+(?:, \*{0,2}\w+)+):(.*(?:\n {8}.*)*)"
 _EXAMPLE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 _DIRECTIVE = re.compile(r"\s*# doctest: .*")
 # A paragraph of its own that is a formula: a symbol, perhaps with arguments, and "=".
-_FORMULA = re.compile(r"(?<=\n\n)(?!    )([A-Za-z]\w*(?:_\{[^}]*\})?\([^)]*\) +=.*(?:\n +.*)*)(?=\n\n)")
+_FORMULA = re.compile(
+    r"(?<=\n\n)(?!    )([A-Za-z]\w*(?:_\{[^}]*\})?\([^)]*\) +=.*(?:\n +.*)*)(?=\n\n)"
+)
 
 
 class Markdown(griffe.Extension):
