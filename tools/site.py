@@ -22,7 +22,8 @@ PAGES = {
     "CHANGELOG.md": "changes.md",
 }
 _LINK = re.compile(
-    r"(?<!!)\[([^\]]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)|(!\[[^\]]*\]\()([^)\s]+)"
+    r"(?<!!)\[([^\]]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)"  # a link, or
+    r"|(!\[[^\]]*\]\()([^)\s]+)"  # a picture
 )
 _SOURCE = re.compile(r'href="(?!\w+:|#)([^"#]+\.(?:md|ipynb))')
 _SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL)
