@@ -127,7 +127,7 @@ def test_load(tmp_path):
 
 
 def test_detectors(tmp_path, small_scenes):
-    detectors_run.main(words("--only plain pyramid --epochs 1 --steps 1", tmp_path))
+    detectors_run.main(words("--only pyramid --epochs 1 --steps 1", tmp_path))
     assert "| pyramid |" in (tmp_path / "report.md").read_text()
 
 
