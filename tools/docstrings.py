@@ -10,7 +10,7 @@ _EXAMPLE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 _DIRECTIVE = re.compile(r"\s*# doctest: .*")
 # A paragraph of its own that is a formula: a symbol, perhaps with arguments, and "=".
 _FORMULA = re.compile(
-    r"(?<=\n\n)(?!    )([A-Za-z]\w*(?:_\{[^}]*\})?\([^)]*\) +=.*(?:\n +.*)*)(?=\n\n)"
+    r"(?<=\n\n)([A-Za-z]\w*(?:_\{[^}]*\})?\([^)]*\) +=.*(?:\n +.*)*)(?=\n\n)",
 )
 
 

@@ -22,9 +22,11 @@ PAGES = {
     "CHANGELOG.md": "changes.md",
 }
 _LINK = re.compile(
-    r"(?<!!)\[([^\]]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)|(!\[[^\]]*\]\()([^)\s]+)"
+    r"(?<!!)\[([^\]]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)"  # a link, or
+    r"|(!\[[^\]]*\]\()([^)\s]+)"  # a picture
 )
 _SOURCE = re.compile(r'href="(?!\w+:|#)([^"#]+\.(?:md|ipynb))')
+_SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL)
 _FORMULA = re.compile(r'(<(span|div) class="arithmatex">)\\([(\[])(.*?)\\[)\]]</\2>', re.DOTALL)
 
 
@@ -66,7 +68,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def on_page_content(content: str, page: Any, config: Any, files: Files) -> str:
-    """Links of notebooks to sources become links to pages; formulas need no script."""
+    """Links of notebooks to sources become links to pages; nothing needs a script."""
+    if page.file.src_uri.endswith(".ipynb"):
+        content = _SCRIPT.sub("", content)  # of MathJax, RequireJS and Mermaid, from elsewhere
 
     def linked(match: re.Match) -> str:
         source = posixpath.normpath(posixpath.join(posixpath.dirname(page.file.src_uri), match[1]))

@@ -5,6 +5,7 @@ import datetime
 import importlib.util
 import math
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from gdn_keras.training import distribution
 from gdn_keras.training.recipe import TrainingRecipe
 from gdn_keras.training.run_folder import LOGS, Checkpoints
 from gdn_keras.training.task import Task
+
+_TIMED_STEPS = 8  # after which the time of a training is told
 
 
 class TrainingStopped(RuntimeError):
@@ -209,6 +212,8 @@ class ProgressLine(keras.callbacks.Callback):
         now = time.monotonic()
         # The first step includes the tracing of the network, which happens once.
         self._first = self._first or (self._done, now)
+        if self._done == self._first[0] + _TIMED_STEPS:
+            self.reporter.line(self._estimate(now))
         if now - self._shown > 0.5:
             self._shown = now
             self.reporter.update(self._line(now))
@@ -217,6 +222,14 @@ class ProgressLine(keras.callbacks.Callback):
         self.loss = float(logs["loss"])
         score = f"  validation {logs[self.score]:.2%}" if self.score in logs else ""
         self.reporter.line(self._line(time.monotonic()) + score)
+
+    def _estimate(self, now: float) -> str:
+        before, began = self._first or (0, now)
+        seconds = (now - began) / (self._done - before) * (self.steps * self.epochs - self._done)
+        memory = peak_memory()
+        return f"The training will take about {datetime.timedelta(seconds=round(seconds))}" + (
+            f" and {memory / 2**30:.1f} GB of memory." if memory else "."
+        )
 
     def _line(self, now: float) -> str:
         total, (before, began) = self.steps * self.epochs, self._first or (0, now)
@@ -228,3 +241,13 @@ class ProgressLine(keras.callbacks.Callback):
             f"epoch {epoch:>{len(str(self.epochs))}}/{self.epochs} [{'=' * int(20 * share):<20}] "
             f"{share:4.0%}  ETA {left}  loss {self.loss:.4f}"
         )
+
+
+def peak_memory() -> int | None:
+    """Bytes that this process has held at most, where the system tells."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak

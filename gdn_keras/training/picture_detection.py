@@ -46,6 +46,7 @@ _FOR_SMALL = 2**0.5  # most that small objects ask for
 _CROPS = (112, 160)  # pixels
 _TRAIN_STEPS = (-2, 2)  # half octaves: the finest and the coarsest sigma_0 in training
 _FINEST = 0.5  # sigma_0 in pixels
+_TESTED = 10_000_000  # pixels at the resolution that are tested on, for the time that it takes
 _NEARLY_ALL = (5, 95)  # percent of the boxes of a class
 _PART_THRESHOLD = 0.7
 _SWITCH: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
@@ -234,9 +235,11 @@ class PictureDetection(DetectionTask):
     ):
         self.data = load_boxes(folder, recipe.split)
         images = self.data.images
-        self.train, self.held_out = split_boxes(images, recipe.validation, recipe.group)
+        self.train, held_out = split_boxes(images, recipe.validation, recipe.group)
         channels = max(image.channels for image in images)
         super().__init__(planned(recipe, self.train), self.data.class_names, channels, points)
+        area = sum(math.prod(image.shape) for image in held_out) * self.recipe.resolution**2
+        self.held_out = held_out[:: math.ceil(area / _TESTED)]
         self.most = max(len(image.labels) for image in images)
         self.description = (
             f"a detector with {len(self.recipe.train_scales)} scale channels, on "
@@ -269,7 +272,7 @@ class PictureDetection(DetectionTask):
             f"{data.kind}: {len(data.images)} {'color' if self.channels == 3 else 'grey'} pictures "
             f"with {len(every)} boxes, {empty} of them without any. Classes: "
             f"{', '.join(self.class_names)}.",
-            f"{len(self.train)} pictures to train on, {len(self.held_out)} to validate with.",
+            f"{len(self.train)} pictures to train on, {len(self.held_out)} to test on.",
             f"Boxes have {every.min():.3g} to {every.max():.3g} pixels, "
             f"{np.median(every):.3g} in the median. Those of {ends[0]:.3g} to {ends[1]:.3g} are "
             f"learned, at {recipe.resolution:.3g} of the resolution, and {(~learned).sum()} others "

@@ -55,9 +55,9 @@ def test_plan_follows_from_sizes(tmp_path):
     larger = [image._replace(boxes=4 * image.boxes) for image in images]
     shrunk = planned(RECIPE, larger)
     assert shrunk.resolution == pytest.approx(0.26, rel=0.02)
-    # Found in the pictures as they are: sizes are those of sigma_0 times extent.
-    first, second = (scale * shrunk.extent for scale in shrunk.scales[:2])
-    assert first / 2**0.5 <= 4 * 24 / 2 <= second
+    assert shrunk.train_scales == plan.train_scales and shrunk.crop == plan.crop
+    # Found in the pictures as they are: channels follow the objects.
+    assert shrunk.scales[0] == pytest.approx(4 * plan.scales[0])
     tiny_objects = [image._replace(boxes=image.boxes / 4) for image in images]
     assert planned(RECIPE, tiny_objects).resolution == 2
     assert min(planned(RECIPE, tiny_objects).scales) == 0.5

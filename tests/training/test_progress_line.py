@@ -41,3 +41,10 @@ def test_a_run_that_goes_on_counts_from_there(monkeypatch):
     assert text.splitlines() == [
         "epoch 4/4 [====================] 100%  ETA 0:00:00  loss 0.2500  validation 50.00%"
     ]
+
+
+def test_time_and_memory_are_told_after_a_few_steps(monkeypatch):
+    monkeypatch.setattr("gdn_keras.training.fitting.peak_memory", lambda: 3 * 2**29)
+    lines = train(io.StringIO(), monkeypatch, steps=60).splitlines()
+    assert lines[0] == "The training will take about 0:01:51 and 1.5 GB of memory."
+    assert len(lines) == 3
