@@ -50,7 +50,7 @@ class Page(HTMLParser):
 def problems(site: Path) -> list[str]:
     """One line for each."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
-    found = []
+    found = [] if pages else [f"{site}: no pages"]
     for path, page in pages.items():
         name = path.relative_to(site)
         if name.name == "404.html":  # its links begin at the root of a server
