@@ -127,7 +127,7 @@ def test_load(tmp_path):
 
 
 def test_detectors(tmp_path, small_scenes):
-    detectors_run.main(words("--only plain pyramid --epochs 1 --steps 1", tmp_path))
+    detectors_run.main(words("--only pyramid --epochs 1 --steps 1", tmp_path))
     assert "| pyramid |" in (tmp_path / "report.md").read_text()
 
 
@@ -145,7 +145,7 @@ def test_large_image(capsys, monkeypatch):
 
 def test_pictures(tmp_path, monkeypatch):
     recipe = {"validation": "0.5", "widths": (4, 4, 4), "train_scales": (1.0, 2.0), "crop": 48}
-    recipe |= {"batch_size": 1, "epochs": 1, "steps": 1}
+    recipe |= {"sigmas": (1.0, 2.0, 2.0, 4.0), "batch_size": 1, "epochs": 1, "steps": 1}
     task = pictures.Task(recipe, (), ranges=((16, 24), (24, 32)), stretch=(0.7, 1.0))
     monkeypatch.setitem(pictures.TASKS, "road_signs", task)
     rows = {f"p{k}": [("cell", 8, 10, 34, 30), ("atom", 60, 20, 80, 40)] for k in range(2)}
