@@ -157,7 +157,8 @@ def train(task: PictureDetection) -> tuple[Detector, float]:
     rate = keras.optimizers.schedules.CosineDecay(recipe.learning_rate, steps, alpha=0.005)
     model.compile(keras.optimizers.Adam(rate))
     began = time.process_time()
-    model.fit(task.batches(0), steps_per_epoch=recipe.steps, epochs=recipe.epochs, verbose=2)
+    options = {"steps_per_epoch": recipe.steps, "epochs": recipe.epochs, "shuffle": False}
+    model.fit(task.batches(0), **options, verbose=2)
     seconds = time.process_time() - began
     finished = DetectionTask.finish(task, model)
     options = {"confidence_threshold": _CONFIDENCE, "max_detections": _MOST}
