@@ -161,8 +161,8 @@ def train(task: PictureDetection) -> tuple[Detector, float]:
     model.fit(task.batches(0), **options, verbose=2)
     seconds = time.process_time() - began
     finished = DetectionTask.finish(task, model)
-    options = {"confidence_threshold": _CONFIDENCE, "max_detections": _MOST}
-    return finished.with_thresholds(**options), seconds
+    lenient = {"confidence_threshold": _CONFIDENCE, "max_detections": _MOST}
+    return finished.with_thresholds(**lenient), seconds
 
 
 Find = Callable[[np.ndarray], dict[str, np.ndarray]]
@@ -286,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     groups = {name: load_boxes(options.folder, name).images for name in task.groups}
     file = options.output / "results.csv"
     options.output.mkdir(parents=True, exist_ok=True)
-    rows = list(csv.DictReader(file.open())) if file.exists() else []
+    rows = list(csv.DictReader(file.read_text().splitlines())) if file.exists() else []
     done = {(row["contestant"], row["seed"]) for row in rows}
     untrained = tuple(UNTRAINED) if options.task == "nuclei" else ()
     for name in options.only or (*CONTESTANTS, *untrained):
