@@ -157,11 +157,12 @@ def train(task: PictureDetection) -> tuple[Detector, float]:
     rate = keras.optimizers.schedules.CosineDecay(recipe.learning_rate, steps, alpha=0.005)
     model.compile(keras.optimizers.Adam(rate))
     began = time.process_time()
-    model.fit(task.batches(0), steps_per_epoch=recipe.steps, epochs=recipe.epochs, verbose=2)
+    options = {"steps_per_epoch": recipe.steps, "epochs": recipe.epochs, "shuffle": False}
+    model.fit(task.batches(0), **options, verbose=2)
     seconds = time.process_time() - began
     finished = DetectionTask.finish(task, model)
-    options = {"confidence_threshold": _CONFIDENCE, "max_detections": _MOST}
-    return finished.with_thresholds(**options), seconds
+    lenient = {"confidence_threshold": _CONFIDENCE, "max_detections": _MOST}
+    return finished.with_thresholds(**lenient), seconds
 
 
 Find = Callable[[np.ndarray], dict[str, np.ndarray]]
@@ -285,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     groups = {name: load_boxes(options.folder, name).images for name in task.groups}
     file = options.output / "results.csv"
     options.output.mkdir(parents=True, exist_ok=True)
-    rows = list(csv.DictReader(file.open())) if file.exists() else []
+    rows = list(csv.DictReader(file.read_text().splitlines())) if file.exists() else []
     done = {(row["contestant"], row["seed"]) for row in rows}
     untrained = tuple(UNTRAINED) if options.task == "nuclei" else ()
     for name in options.only or (*CONTESTANTS, *untrained):

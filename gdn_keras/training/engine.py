@@ -1,9 +1,8 @@
 """The run engine: train, evaluate, export and report any task, in one folder."""
 
-import functools
+import io
 import json
 import os
-import pickle
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 
 from gdn_keras.export import export_saved_model, is_export_of
 from gdn_keras.reporting import Reporter
@@ -167,10 +167,11 @@ def export_by_tensorflow(model: keras.Model, folder: Path, options: dict[str, An
     if keras.backend.backend() == "tensorflow":
         export_saved_model(model, folder, **options)
         return
-    job = functools.partial(_export_file, folder.with_name(MODEL), folder, options)
+    given, call = io.BytesIO(), f"import {__name__} as engine; engine._export_file()"
+    np.savez(given, **{name: value for name, value in options.items() if value is not None})
     done = subprocess.run(
-        [sys.executable, "-c", "import pickle, sys; pickle.load(sys.stdin.buffer)()"],
-        input=pickle.dumps(job),
+        [sys.executable, "-c", call, folder.with_name(MODEL), folder],
+        input=given.getvalue(),
         # The GPUs' memory belongs to this process.
         env={**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
@@ -180,5 +181,9 @@ def export_by_tensorflow(model: keras.Model, folder: Path, options: dict[str, An
         raise OSError(f"the export by TensorFlow failed: {said[-500:]}")
 
 
-def _export_file(file: Path, folder: Path, options: dict[str, Any]) -> None:
+def _export_file() -> None:
+    """In a process of its own: model.keras and the folder as arguments, options as input."""
+    file, folder = map(Path, sys.argv[1:])
+    with np.load(io.BytesIO(sys.stdin.buffer.read()), allow_pickle=False) as content:
+        options = {name: value if value.ndim else value.item() for name, value in content.items()}
     export_saved_model(load_network(file), folder, **options)

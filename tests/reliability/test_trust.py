@@ -245,7 +245,7 @@ def test_mutilated_pictures_get_an_answer_or_a_line(tmp_path, kind, one_object):
         for place, value in changes:
             content[place] = value
         file.write_bytes(content[: length + 1] if len(changes) < 4 else content)
-        (record,) = CLASSIFIER.answers([file], one_object)
+        (record,) = CLASSIFIER.answers([file], one_object=one_object)
         if "error" in record:
             error = record["error"]
             assert error and error.isprintable() and len(error) <= 200
@@ -267,7 +267,7 @@ def test_pictures_over_the_limit_are_refused_undecoded(tmp_path, one_object):
     file = tmp_path / "bomb.png"
     file.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunks))
     assert file.stat().st_size < 100_000
-    (record,) = CLASSIFIER.answers([file], one_object)
+    (record,) = CLASSIFIER.answers([file], one_object=one_object)
     assert "more than 50000000 pixels" in record["error"]
 
 
