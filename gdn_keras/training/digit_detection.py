@@ -65,11 +65,15 @@ class DigitRecipe(DetectionRecipe):
     """One training of a detector of digits, and its test at other sizes.
 
     Channels are closer together in training, so that it learns what sizes between its channels look
-    like.
+    like. In use there are two in an octave: with one, digits between channels are found in 94 to
+    95 % of the cases where others are in 97 to 99 %.
     """
 
+    per_octave: int = setting(
+        2, "scale channels per octave of the finished detector", choices=(1, 2), type=int
+    )
     scales: tuple[float, ...] = setting(
-        _powers(-1, 3, per_octave=1),
+        _powers(-2, 6, per_octave=2),
         "sigma_0 of the finished detector's scale channels",
         **{**CHANNELS, "check": _spaced},
     )
