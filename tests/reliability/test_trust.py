@@ -257,8 +257,8 @@ def test_mutilated_pictures_get_an_answer_or_a_line(tmp_path, kind, one_object):
 
 @pytest.mark.parametrize("one_object", [False, True])
 def test_pictures_over_the_limit_are_refused_undecoded(tmp_path, one_object):
-    header = struct.pack(">IIBBBBB", 50_001, 1_000, 8, 0, 0, 0, 0)
-    body = zlib.compress(bytes(50_002 * 1_000))  # 50 kB, and a valid picture of 50 megapixels
+    header = struct.pack(">IIBBBBB", 175_001, 1_000, 8, 0, 0, 0, 0)
+    body = zlib.compress(bytes(175_002 * 1_000))  # 170 kB, and a valid picture of 175 megapixels
     parts = [(b"IHDR", header), (b"IDAT", body), (b"IEND", b"")]
     chunks = (
         struct.pack(">I", len(x)) + kind + x + struct.pack(">I", zlib.crc32(kind + x))
@@ -266,9 +266,9 @@ def test_pictures_over_the_limit_are_refused_undecoded(tmp_path, one_object):
     )
     file = tmp_path / "bomb.png"
     file.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunks))
-    assert file.stat().st_size < 100_000
+    assert file.stat().st_size < 200_000
     (record,) = CLASSIFIER.answers([file], one_object=one_object)
-    assert "more than 50000000 pixels" in record["error"]
+    assert "more than 175000000 pixels" in record["error"]
 
 
 @pytest.mark.slow
