@@ -28,9 +28,9 @@ class DetectionRecipe(TrainingRecipe):
     widths: tuple[int, ...] = setting(
         (12, 16, 24, 32, 64), "feature channels of the layers before the last", **WIDTHS
     )
-    sigmas: tuple[float, ...] = setting(
-        (1.0, 2.0, 2.0, 4.0, 4.0, 4.0),
-        "sigmas of the layers in units of sigma_0, one more than `widths`",
+    sigmas: tuple[float, ...] | None = setting(
+        None,
+        "sigmas of the layers in units of sigma_0, one more than `widths` (default: 1, 2, 2, 4, …)",
         type=float,
         nargs="+",
         metavar="SIGMA",
@@ -52,13 +52,19 @@ Points = Callable[[Any, tuple[float, ...], int, int], keras.Model]
 def points_network(
     recipe: DetectionRecipe, scales: tuple[float, ...], num_classes: int, channels: int
 ) -> keras.Model:
-    """The Gaussian derivative network of a detector, for images of any size."""
+    """The Gaussian derivative network of a detector, for images of any size.
+
+    Its sigmas rise quickly and then stay, as the strides of CNNs do: what tells objects that touch
+    apart is the step of the last grid.
+    """
+    layers = len(recipe.widths) + 1
+    sigmas = recipe.sigmas or (1.0, 2.0, 2.0, *[4.0] * layers)[:layers]
     return gaussian_derivative_network(
         input_shape=(None, None, channels),
         widths=recipe.widths,
         num_classes=num_classes,
         scales=scales,
-        sigmas=recipe.sigmas,
+        sigmas=sigmas,
         density=recipe.density,
         zero_order=recipe.zero_order,
         readout="points",
