@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gdn_keras.analysis.plots import figure_file
-from gdn_keras.checks import check_scales
+from gdn_keras.checks import check_positive, check_scales
 from gdn_keras.datasets import Digits, load_embedded_digits, load_mnist_directory
 from gdn_keras.datasets.scenes import (
     BACKGROUNDS,
@@ -64,21 +64,27 @@ def _powers(first: int, last: int, per_octave: int) -> tuple[float, ...]:
 class DigitRecipe(DetectionRecipe):
     """One training of a detector of digits, and its test at other sizes.
 
-    Channels are closer together in training, so that it learns what sizes between its channels look
-    like. In use there are two in an octave: with one, digits between channels are found in 94 to
-    95 % of the cases where others are in 97 to 99 %.
+    Digits do not touch, and differ in brightness: here sigmas with a ratio of sqrt(2), one grid
+    point per sigma and no zero order are better than what detectors of pictures have, 0.98 against
+    0.96 in average precision at IoU 0.5. Channels are closer together in training, so that the
+    network learns what sizes between its channels look like.
     """
 
+    sigmas: tuple[float, ...] | None = setting(
+        _powers(0, 5, per_octave=2), "sigmas of the layers in units of sigma_0", flag=None
+    )
+    density: float = setting(1.0, "grid points per sigma", check_positive, flag=None)
+    zero_order: bool = setting(False, "whether layers see brightness itself", flag=None)
     per_octave: int = setting(
         2, "scale channels per octave of the finished detector", choices=(1, 2), type=int
     )
     scales: tuple[float, ...] = setting(
-        _powers(-2, 6, per_octave=2),
+        _powers(-2, 7, per_octave=2),
         "sigma_0 of the finished detector's scale channels",
         **{**CHANNELS, "check": _spaced},
     )
     train_scales: tuple[float, ...] = setting(
-        _powers(-4, 5, per_octave=4), "those in training", **{**CHANNELS, "check": _spaced}
+        _powers(-2, 6, per_octave=4), "those in training", **{**CHANNELS, "check": _spaced}
     )
     train_sizes: tuple[float, ...] = setting((1.0,), "sizes of the digits in training", **_SIZES)
     train_frame: int = setting(96, "height and width in training", at_least(1), **_PIXELS)
