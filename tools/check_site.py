@@ -12,6 +12,8 @@ CODE_WIDTH = 110  # columns that fit at 1400 pixels, see docs/stylesheets/site.c
 TABLE_COLUMNS = 13
 _LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src"}
 
+_STDERR = "application/vnd.jupyter.stderr"
+
 
 class Page(HTMLParser):
     """What a page links to, what it loads, its anchors, and its longest line of code."""
@@ -23,7 +25,7 @@ class Page(HTMLParser):
         self.anchors: set[str] = set()
         self.code: list[str] = []
         self.columns = self._column = 0
-        self._in_code = False
+        self._in_code = self._is_hidden = False
         self.feed(text)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
@@ -35,12 +37,15 @@ class Page(HTMLParser):
             self.loaded.append(values["href"])
         elif tag in _LOADED and _LOADED[tag] in values:
             self.loaded.append(values[_LOADED[tag]])
-        self._in_code |= tag == "pre"
+        # Messages of TensorFlow differ from machine to machine, and the site does not show them.
+        self._is_hidden |= values.get("data-mime-type") == _STDERR
+        self._in_code |= tag == "pre" and not self._is_hidden
         self._column = 0 if tag == "tr" else self._column + (tag in ("td", "th"))
         self.columns = max(self.columns, self._column)
 
     def handle_endtag(self, tag: str) -> None:
         self._in_code &= tag != "pre"
+        self._is_hidden &= tag != "pre"
 
     def handle_data(self, data: str) -> None:
         if self._in_code:
