@@ -1,6 +1,6 @@
 """Counts the files of the package whose functions run in a script, threads included.
 
-    python tools/count_files.py examples/train_large_scale.py --epochs 1 --digits 60 --output /tmp/x
+    python tools/count_files.py examples/train_large_scale.py --epochs 1 --digits 60 --output runs/x
 
 What runs while a module is imported does not count.
 """

@@ -21,6 +21,7 @@ of test pictures and class; what is there is not done again.
 import argparse
 import csv
 import dataclasses
+import functools
 import os
 import sys
 import time
@@ -208,6 +209,10 @@ def stretched(pixels: np.ndarray) -> np.ndarray:
     return np.clip((pixels - low) / max(high - low, 1) * 255, 0, 255)
 
 
+def _on_stretched(method: Find, pixels: np.ndarray) -> dict[str, np.ndarray]:
+    return method(stretched(pixels))
+
+
 def found_by(detector: Detector) -> Find:
     """What a detector finds in one picture."""
 
@@ -297,7 +302,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             channels, seconds, parameters = max(i.channels for i in data.images), 0.0, 0
             if name in UNTRAINED:
                 method = UNTRAINED[name]
-                find: Find = lambda pixels, method=method: method(stretched(pixels))  # noqa: E731
+                find: Find = functools.partial(_on_stretched, method)
                 held_out = []
             else:
                 trained = contestant(name, task, options.folder, seed)

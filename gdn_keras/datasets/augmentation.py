@@ -61,7 +61,7 @@ class RandomChange(keras.layers.Layer):
         return self.change(images, draws)
 
     def change(self, images: Any, draws: Any) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError  # each augmentation has its own
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         return tuple(input_shape)
