@@ -17,6 +17,7 @@ from gdn_keras.datasets import (
     ImageData,
     LabelledImages,
     RandomAffine,
+    RandomBlur,
     RandomFrame,
     RandomLight,
     evaluation_pipeline,
@@ -120,9 +121,9 @@ class Classification(Task):
             # Otherwise there is nothing around the objects to cut off.
             if largest < min(self.data.train.images.shape[1:3]):
                 layers.append(RandomFrame(largest / 2, largest))
-        if recipe.contrast is not None:
+        if recipe.light:
             pixels = None if self.data.preprocessor is None else (0.0, 255.0)
-            layers.append(RandomLight(0.0, recipe.contrast, 1.0, 0.0, value_range=pixels))
+            layers += [RandomLight(value_range=pixels), RandomBlur()]
         return layers
 
     def validation(self) -> Any:

@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 import json
-import math
 import textwrap
 import typing
 from collections.abc import Callable, Sequence
@@ -236,13 +235,10 @@ class Recipe(TrainingRecipe):
         action=argparse.BooleanOptionalAction,
         help="rotate, shear and shift training images a little, sizes kept",
     )
-    contrast: float | None = setting(
-        None,
-        "largest factor by which the contrast of training images is changed at random",
-        between(1, math.inf),
+    light: bool = setting(
+        False,
+        "change light, color, shade and focus of training images, as photographs differ in them",
         group="training",
-        type=float,
-        metavar="FACTOR",
     )
     loss: str = setting(
         "binary",

@@ -39,7 +39,6 @@ def test_training_may_differ_from_use():
         ({"train_scales": ()}, "scales"),
         ({"augment": (56, 28)}, r"two extents in increasing order.*\(56, 28\)"),
         ({"augment": 28}, "two extents"),
-        ({"contrast": 0.5}, "contrast=0.5"),
         ({"augment": (0, 28)}, "augment=0"),
         ({"learning_rate": 0}, "learning_rate=0"),
         ({"final_learning_rate": 0.1}, "at most"),
