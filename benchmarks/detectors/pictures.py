@@ -14,18 +14,24 @@ magnification, on the same crops for as many steps, decoded by the same code, an
     all_sizes       plain, trained on pictures rescaled to all sizes of the test
     blobs, watershed   of scikit-image, without training (nuclei)
 
-Each takes 2 to 10 minutes on one core. DIR/results.csv has a row for each contestant, seed, group
-of test pictures and class; what is there is not done again.
+Each takes 2 to 10 minutes on one core, in a process of its own, whose peak memory is written down.
+DIR/results.csv has a row for each contestant, seed, class, and size or group of test pictures; what
+is there is not done again. "counted" is objects counted over those there are, and "size_error" the
+median error of the longer side, at the threshold that was chosen on validation pictures.
 """
 
 import argparse
 import csv
 import dataclasses
 import functools
+import multiprocessing
 import os
+import re
+import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +47,7 @@ from gdn_keras.datasets.boxes import pad_boxes
 from gdn_keras.detection import Detector, average_precision
 from gdn_keras.training.detection_task import DetectionTask, points_network
 from gdn_keras.training.picture_detection import PictureDetection, PictureRecipe
+from gdn_keras.training.picture_precision import answers, best_threshold, matches
 
 HALVES = tuple(2.0 ** (k / 2) for k in range(-2, 3))
 _CONFIDENCE = 0.05
@@ -54,16 +61,14 @@ class Task:
 
     Attributes:
         recipe: Settings of the training that differ from those of `PictureRecipe`.
-        groups: Names of the test pictures, lists of Pascal VOC; the held-out pictures if there
-            are none.
-        magnifications: Of the test pictures.
+        tests: For each name of a test its pictures, a list of Pascal VOC (those held out if it is
+            empty), and their magnification.
         ranges: Longer sides of objects that are measured apart, in pixels of the test pictures.
         stretch: Factors of the pictures that `all_sizes` sees.
     """
 
     recipe: dict[str, Any]
-    groups: tuple[str, ...]
-    magnifications: tuple[float, ...] = (1.0,)
+    tests: dict[str, tuple[str, float]]
     ranges: tuple[tuple[float, float], ...] = ()
     stretch: tuple[float, ...] = HALVES
 
@@ -71,20 +76,22 @@ class Task:
 TASKS = {
     "nuclei": Task(
         {"split": "696x520", "stretch": True, "steps": 100, "epochs": 15},
-        ("640x512", "360x360", "256x256"),
+        {
+            **{name: (name, 1.0) for name in ("640x512", "360x360", "256x256")},
+            "256x256, enlarged": ("256x256", 2.0),
+        },
         stretch=tuple(2.0 ** (k / 2) for k in range(-3, 3)),
     ),
     "road_signs": Task(
         {"validation": "0.3", "size_range": (32.0, 48.0), "steps": 100, "epochs": 12},
-        (),
+        {"all": ("", 1.0)},
         ranges=((16, 24), (24, 32), (32, 48), (48, 64), (64, 96), (96, 128)),
         stretch=tuple(2.0 ** (k / 2) for k in range(-3, 4)),
     ),
     "blood_cells": Task(
         {"split": "train", "resolution": 0.25, "extent": 24.0, "crop": 120, "turns": True,
          "insides": 0.0, "batch_size": 4, "steps": 100, "epochs": 12},
-        ("test",),
-        tuple(0.25 * m for m in HALVES),
+        {f"{m:.3g}": ("test", 0.25 * m) for m in HALVES},
     ),
 }  # fmt: skip
 
@@ -224,32 +231,55 @@ def found_by(detector: Detector) -> Find:
 
 
 def rows_of(
-    find: Find, groups: dict[str, list[BoxedImage]], task: Task, names: Sequence[str], channels: int
+    find: Find,
+    tests: dict[str, tuple[Sequence[BoxedImage], float]],
+    task: Task,
+    names: Sequence[str],
+    channels: int,
+    threshold: float = 0.0,
 ) -> Iterator[dict[str, Any]]:
-    """Average precision in each group, of each class and range of sizes."""
-    for group, images in groups.items():
-        for magnification in task.magnifications:
-            answers, truth, seconds = [], [], []
-            for image in images:
-                pixels, boxes = read_boxed_image(image, magnification, channels)
-                began = time.process_time()
-                answers.append(find(pixels))
-                seconds.append(time.process_time() - began)
-                truth.append((boxes, image.labels))
-            for k, name in enumerate(names):
-                entries = precision(truth, answers, k, task.ranges)
-                sizes = ("all", *(f"{low:g}-{high:g}" for low, high in task.ranges))
-                for size, entry in zip(sizes, entries, strict=True):
-                    yield {
-                        "group": group,
-                        "magnification": round(magnification, 4),
-                        "class": name,
-                        "sizes": size,
-                        "objects": entry.objects,
-                        "ap50": round(entry.ap50, 4),
-                        "ap75": round(entry.ap75, 4),
-                        "seconds_per_image": round(float(np.median(seconds)), 4),
-                    }
+    """What is found in each test, of each class and range of sizes."""
+    for test, (images, magnification) in tests.items():
+        found, truth, seconds = [], [], []
+        for image in images:
+            pixels, boxes = read_boxed_image(image, magnification, channels)
+            began = time.process_time()
+            found.append(find(pixels))
+            seconds.append(time.process_time() - began)
+            truth.append((boxes, image.labels))
+        cost = round(float(np.median(seconds)), 4)
+        for k, name in enumerate(names):
+            entries = precision(truth, found, k, task.ranges)
+            sizes = (test, *(f"{low:g}-{high:g}" for low, high in task.ranges))
+            measured: dict[str, Any] = count_and_size(truth, found, k, threshold)
+            for size, entry in zip(sizes, entries, strict=True):
+                yield {
+                    "class": name,
+                    "size": size,
+                    "objects": entry.objects,
+                    "ap50": round(entry.ap50, 4),
+                    "ap75": round(entry.ap75, 4),
+                    **measured,
+                    "seconds_per_image": cost,
+                }
+                measured = dict.fromkeys(measured, "")  # of all sizes only
+
+
+def count_and_size(truth: list, found: list, label: int, threshold: float) -> dict[str, float]:
+    """Objects counted over those there are, and the median error of the longer side."""
+    counted, errors = 0, []
+    for (boxes, labels), one in zip(truth, found, strict=True):
+        kept = (one["labels"] == label) & (one["confidence"] >= threshold)
+        best, mine = one["boxes"][kept], boxes[labels == label]
+        zeros = np.zeros(len(best), int)
+        match = matches(mine, np.zeros(len(mine), int), best, zeros)
+        pairs = best[match >= 0], mine[match[match >= 0]]
+        measured, true = ((b[:, 2:] - b[:, :2]).max(axis=1, initial=0) for b in pairs)
+        counted += len(best)
+        errors.extend(np.abs(measured / true - 1))
+    objects = max(1, sum((labels == label).sum() for _, labels in truth))
+    error = float(np.median(errors)) if errors else float("nan")
+    return {"counted": round(float(counted / objects), 4), "size_error": round(error, 4)}
 
 
 def precision(truth: list, answers: list, label: int, ranges: tuple) -> list[Any]:
@@ -271,6 +301,47 @@ def precision(truth: list, answers: list, label: int, ranges: tuple) -> list[Any
     return average_precision(reference, found, ranges, extent=1.0)
 
 
+def rows(name: str, seed: int, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Trains and tests a contestant."""
+    task = TASKS[options.task]
+    changes = {key: getattr(options, key) for key in ("epochs", "steps")}
+    given = {key: value for key, value in changes.items() if value}
+    task = dataclasses.replace(task, recipe={**task.recipe, **given})
+    data = load_boxes(options.folder, task.recipe.get("split"))
+    seconds, parameters, threshold = 0.0, 0, 0.0
+    held_out: Sequence[BoxedImage] = ()
+    if name in UNTRAINED:
+        find: Find = functools.partial(_on_stretched, UNTRAINED[name])
+    else:
+        trained = contestant(name, task, options.folder, seed)
+        detector, seconds = train(trained)
+        detector.save(options.output / f"{name}_{seed}.keras")
+        find, parameters = found_by(detector), detector.count_params()
+        held_out = trained.held_out
+        if any(list_name for list_name, _ in task.tests.values()):  # else they are the test
+            threshold = best_threshold(answers(detector, held_out), _CONFIDENCE)
+    tests = {
+        test: (load_boxes(options.folder, part).images if part else held_out, magnification)
+        for test, (part, magnification) in task.tests.items()
+    }
+    tests = {test: (images[: options.pictures], m) for test, (images, m) in tests.items()}
+    channels = max(image.channels for image in data.images)
+    tested = list(rows_of(find, tests, task, data.class_names, channels, threshold))
+    costs = {
+        "training_seconds": round(seconds),
+        "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+        "parameters": parameters,
+        "threshold": threshold,
+    }
+    several = len(data.class_names) > 1
+    result = []
+    for row in tested:
+        kind = row.pop("class")
+        title = f"{options.task}: {name}, {kind}" if several else f"{options.task}: {name}"
+        result.append({"name": title, "seed": seed, **row, **costs})
+    return result
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Trains and tests what is not in the results yet."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -281,46 +352,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--epochs", type=int, help="of the task's own steps")
     parser.add_argument("--steps", type=int)
-    parser.add_argument("--pictures", type=int, help="test pictures of each group")
+    parser.add_argument("--pictures", type=int, help="test pictures of each kind")
     options = parser.parse_args(arguments)
-    task = TASKS[options.task]
-    changes = {name: getattr(options, name) for name in ("epochs", "steps")}
-    given = {name: value for name, value in changes.items() if value}
-    task = dataclasses.replace(task, recipe={**task.recipe, **given})
-    data = load_boxes(options.folder, task.recipe.get("split"))
-    groups = {name: load_boxes(options.folder, name).images for name in task.groups}
     file = options.output / "results.csv"
     options.output.mkdir(parents=True, exist_ok=True)
-    rows = list(csv.DictReader(file.read_text().splitlines())) if file.exists() else []
-    done = {(row["contestant"], row["seed"]) for row in rows}
+    kept = list(csv.DictReader(file.read_text().splitlines())) if file.exists() else []
+    done = {(re.split("[:,]", row["name"])[1].strip(), int(row["seed"])) for row in kept}
     untrained = tuple(UNTRAINED) if options.task == "nuclei" else ()
-    for name in options.only or (*CONTESTANTS, *untrained):
-        for seed in options.seeds[:1] if name in UNTRAINED else options.seeds:
-            if (name, str(seed)) in done:
+    for seed in options.seeds:
+        for name in options.only or (*CONTESTANTS, *untrained):
+            if (name, seed) in done or (name in UNTRAINED and seed != options.seeds[0]):
                 continue
             print(f"{options.task}, {name}, seed {seed}:", flush=True)
-            channels, seconds, parameters = max(i.channels for i in data.images), 0.0, 0
-            if name in UNTRAINED:
-                method = UNTRAINED[name]
-                find: Find = functools.partial(_on_stretched, method)
-                held_out = []
-            else:
-                trained = contestant(name, task, options.folder, seed)
-                detector, seconds = train(trained)
-                detector.save(options.output / f"{name}_{seed}.keras")
-                find, parameters = found_by(detector), detector.count_params()
-                held_out = trained.held_out
-            tested = groups or {"held out": list(held_out)}
-            tested = {group: images[: options.pictures] for group, images in tested.items()}
-            for row in rows_of(find, tested, task, data.class_names, channels):
-                about = {"data": options.task, "contestant": name, "seed": seed}
-                costs = {"training_seconds": round(seconds), "parameters": parameters}
-                rows.append({**about, **row, **costs})
-                print(row, flush=True)
+            # A process of its own: its peak memory, and nothing left of the one before.
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+                new = process.submit(rows, name, seed, options).result()
+            print(*new, sep="\n", flush=True)
+            kept.extend(new)
             with file.open("w", newline="") as stream:
-                writer = csv.DictWriter(stream, rows[0], lineterminator="\n")
+                writer = csv.DictWriter(stream, kept[0], lineterminator="\n")
                 writer.writeheader()
-                writer.writerows(rows)
+                writer.writerows(kept)
     return 0
 
 

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import alternatives
@@ -146,7 +147,9 @@ def test_large_image(capsys, monkeypatch):
 def test_pictures(tmp_path, monkeypatch):
     recipe = {"validation": "0.5", "widths": (4, 4, 4), "train_scales": (1.0, 2.0), "crop": 48}
     recipe |= {"sigmas": (1.0, 2.0, 2.0, 4.0), "batch_size": 1, "epochs": 1, "steps": 1}
-    task = pictures.Task(recipe, (), ranges=((16, 24), (24, 32)), stretch=(0.7, 1.0))
+    tests = {"all": ("", 1.0)}
+    task = pictures.Task(recipe, tests, ranges=((16, 24), (24, 32)), stretch=(0.7, 1.0))
+    monkeypatch.setattr(pictures, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
     monkeypatch.setitem(pictures.TASKS, "road_signs", task)
     rows = {f"p{k}": [("cell", 8, 10, 34, 30), ("atom", 60, 20, 80, 40)] for k in range(2)}
     folder = write_voc(tmp_path / "pictures", (96, 64), **rows)
@@ -156,8 +159,13 @@ def test_pictures(tmp_path, monkeypatch):
         with open(tmp_path / "out" / "results.csv", newline="") as stream:
             found = list(csv.DictReader(stream))
         # Two classes, of all sizes and in two ranges.
-        names = [name for name in ("ours", "plain", "all_sizes") for _ in range(6)]
-        assert [row["contestant"] for row in found] == names
+        names = [
+            f"road_signs: {name}, {kind}"
+            for name in ("ours", "plain", "all_sizes")
+            for kind in ("atom", "cell")
+            for _ in range(3)
+        ]
+        assert [row["name"] for row in found] == names
         assert [row["objects"] for row in found[:6]] == ["1", "1", "0", "1", "0", "1"]
         monkeypatch.setattr(pictures, "train", None)
 
