@@ -21,6 +21,7 @@ _ABOUT_OBJECTS = 0.75  # share of the crops that are taken about an object to le
 _VISIBLE = 0.5  # least share of an object that a crop may leave of it
 _MAGNIFICATIONS = (2.0, 4.0)  # of crops that show the insides of objects
 _GAMMA, _CONTRAST, _BRIGHTNESS = 0.3, 0.3, 0.1  # largest changes: logs, and share of the range
+_NOISE = 16  # largest standard deviation of a sensor's noise, in grey levels
 _BYTES_KEPT = 2**30  # of pictures in memory; the others are read again each time
 
 
@@ -51,7 +52,7 @@ class Crops:
         sizes: Shortest and longest longer side of the objects to learn, at the resolution.
         mirror: Whether crops are mirrored at random, left and right.
         turns: Whether they are turned by multiples of 90 degrees.
-        light: Whether brightness, contrast and gamma are changed a little.
+        light: Whether brightness, contrast and gamma are changed a little, and noise is added.
         insides: Share of the crops that are enlarged.
         prepare: Function of the uint8 pixels of a picture, before crops are taken of it.
     """
@@ -171,11 +172,13 @@ class Crops:
 
 
 def _relit(rng: np.random.Generator, crop: Crop) -> Crop:
-    """Other brightness, contrast and gamma; pixels saturate, as those of a sensor do."""
+    """Other brightness, contrast, gamma and noise; pixels saturate, as those of a sensor do."""
     gamma, contrast, light = rng.uniform(-1, 1, 3) * (_GAMMA, _CONTRAST, 255 * _BRIGHTNESS)
     values = 255 * (crop.pixels.astype("float32") / 255) ** math.exp(gamma)
     mean = values.mean()
     values = mean + math.exp(contrast) * (values - mean) + light
+    noise = _NOISE * rng.random() ** 2  # much of it is rare
+    values += noise * rng.standard_normal(values.shape, dtype="float32")
     return crop._replace(pixels=np.rint(np.clip(values, 0, 255)).astype("uint8"))
 
 

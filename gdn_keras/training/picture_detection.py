@@ -129,7 +129,10 @@ class PictureRecipe(DetectionRecipe):
         None, "turn crops by 90 degrees at random (default: if grey)", group="training", **_SWITCH
     )
     light: bool = setting(
-        True, "change brightness, contrast and gamma of crops a little", group="training", **_SWITCH
+        True,
+        "change brightness, contrast and gamma of crops a little, and add noise",
+        group="training",
+        **_SWITCH,
     )
     insides: float = setting(
         0.15,
