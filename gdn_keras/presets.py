@@ -61,10 +61,6 @@ PRESETS = {
         "description": "Finds digits of any size in grey pictures, trained on size 1 only.",
         "weights": "digit_detector",
     },
-    "digit_detector_clutter": {
-        "description": "The same on backgrounds of gradients, stripes, textures and noise.",
-        "weights": "digit_detector_clutter",
-    },
     "nuclei": {
         "description": "Finds cell nuclei in fluorescence microscopy at any magnification, trained "
         "at one.",
