@@ -236,7 +236,7 @@ def rows_of(
     task: Task,
     names: Sequence[str],
     channels: int,
-    threshold: float = 0.0,
+    threshold: float | None = 0.0,
 ) -> Iterator[dict[str, Any]]:
     """What is found in each test, of each class and range of sizes."""
     for test, (images, magnification) in tests.items():
@@ -251,7 +251,9 @@ def rows_of(
         for k, name in enumerate(names):
             entries = precision(truth, found, k, task.ranges)
             sizes = (test, *(f"{low:g}-{high:g}" for low, high in task.ranges))
-            measured: dict[str, Any] = count_and_size(truth, found, k, threshold)
+            measured: dict[str, Any] = {}
+            if threshold is not None:
+                measured = count_and_size(truth, found, k, threshold)
             for size, entry in zip(sizes, entries, strict=True):
                 yield {
                     "class": name,
@@ -308,7 +310,8 @@ def rows(name: str, seed: int, options: argparse.Namespace) -> list[dict[str, An
     given = {key: value for key, value in changes.items() if value}
     task = dataclasses.replace(task, recipe={**task.recipe, **given})
     data = load_boxes(options.folder, task.recipe.get("split"))
-    seconds, parameters, threshold = 0.0, 0, 0.0
+    seconds, parameters = 0.0, 0
+    threshold: float | None = 0.0
     held_out: Sequence[BoxedImage] = ()
     if name in UNTRAINED:
         find: Find = functools.partial(_on_stretched, UNTRAINED[name])
@@ -318,8 +321,10 @@ def rows(name: str, seed: int, options: argparse.Namespace) -> list[dict[str, An
         detector.save(options.output / f"{name}_{seed}.keras")
         find, parameters = found_by(detector), detector.count_params()
         held_out = trained.held_out
-        if any(list_name for list_name, _ in task.tests.values()):  # else they are the test
+        if any(part for part, _ in task.tests.values()):
             threshold = best_threshold(answers(detector, held_out), _CONFIDENCE)
+        else:  # they are the test
+            threshold = None
     tests = {
         test: (load_boxes(options.folder, part).images if part else held_out, magnification)
         for test, (part, magnification) in task.tests.items()
@@ -331,8 +336,9 @@ def rows(name: str, seed: int, options: argparse.Namespace) -> list[dict[str, An
         "training_seconds": round(seconds),
         "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
         "parameters": parameters,
-        "threshold": threshold,
     }
+    if threshold is not None:
+        costs["threshold"] = round(threshold, 3)
     several = len(data.class_names) > 1
     result = []
     for row in tested:
