@@ -9,12 +9,9 @@ from typing import TextIO
 class Reporter:
     """Writes lines, and one line that changes in place where a terminal shows it.
 
-    Example, a run that says nothing:
+    It writes to `stream`, or to standard output as it is at the time. To silence a run:
 
     >>> run(task, "runs/quiet", reporter=Reporter(io.StringIO()))  # doctest: +SKIP
-
-    Args:
-        stream: Where to write; standard output, as it is at the time, if `None`.
     """
 
     def __init__(self, stream: TextIO | None = None):

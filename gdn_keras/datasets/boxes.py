@@ -60,9 +60,7 @@ class BoxedImages(NamedTuple):
 
 
 def load_boxes(
-    directory: str | os.PathLike,
-    split: str | None = None,
-    class_names: Sequence[str] | None = None,
+    directory: str | os.PathLike, split: str | None = None, class_names: Sequence[str] | None = None
 ) -> BoxedImages:
     """Annotated pictures of a folder, whose format is found by itself.
 

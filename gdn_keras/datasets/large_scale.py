@@ -92,10 +92,7 @@ def load_large_scale(
 
 
 def _chunks(
-    digits: np.ndarray,
-    size: float,
-    output_shape: tuple[int, int],
-    reporter: Reporter | None = None,
+    digits: np.ndarray, size: float, output_shape: tuple[int, int], reporter: Reporter | None = None
 ) -> Iterator[np.ndarray]:
     for start in range(0, len(digits), _CHUNK):
         yield rescaled_pixels(digits[start : start + _CHUNK], size, output_shape)

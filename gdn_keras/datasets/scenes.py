@@ -10,12 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import ndimage
 
-from gdn_keras.checks import (
-    check_choice,
-    check_integer,
-    check_positive,
-    check_sizes,
-)
+from gdn_keras.checks import check_choice, check_integer, check_positive, check_sizes
 from gdn_keras.datasets.augmentation import ROTATION, SHEAR
 from gdn_keras.datasets.clutter import draw_clutter
 from gdn_keras.datasets.digits import Digits, load_embedded_digits, select_split

@@ -95,10 +95,7 @@ def rescale_images(
 
 
 def rescale_photographs(
-    images: np.ndarray,
-    size: float,
-    frame: int | tuple[int, int],
-    boundary: str = "symmetric",
+    images: np.ndarray, size: float, frame: int | tuple[int, int], boundary: str = "symmetric"
 ) -> np.ndarray:
     """Photographs rescaled about their middle, in raw pixels.
 

@@ -9,12 +9,4 @@ from gdn_keras.training.fitting import TrainingStopped
 from gdn_keras.training.recipe import Recipe, TrainingRecipe
 from gdn_keras.training.task import Task
 
-__all__ = [
-    "Classification",
-    "Recipe",
-    "Run",
-    "Task",
-    "TrainingRecipe",
-    "TrainingStopped",
-    "run",
-]
+__all__ = ["Classification", "Recipe", "Run", "Task", "TrainingRecipe", "TrainingStopped", "run"]

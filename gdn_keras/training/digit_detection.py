@@ -164,10 +164,7 @@ class DigitDetection(DetectionTask):
 
     def arguments(self) -> dict[str, Any]:
         # Digits do not overlap, but parts of large ones look like small ones.
-        return {
-            "preprocessor": ArctanContrast(stretch=False),
-            "part_threshold": _PART_THRESHOLD,
-        }
+        return {"preprocessor": ArctanContrast(stretch=False), "part_threshold": _PART_THRESHOLD}
 
     def batches(self, first_epoch: int) -> Any:
         recipe = self.recipe

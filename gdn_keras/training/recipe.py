@@ -127,10 +127,7 @@ class TrainingRecipe:
     epochs: int = setting(10, "passes over the training data", at_least(1), **COUNT)
     batch_size: int = setting(50, "images in a step, over all devices", at_least(1), **COUNT)
     learning_rate: float = setting(
-        0.01,
-        "of the first step, from which it falls by a half cosine",
-        check_positive,
-        **RATE,
+        0.01, "of the first step, from which it falls by a half cosine", check_positive, **RATE
     )
     final_learning_rate: float = setting(
         None, "of the last step; a 200th of the first if left out", check_positive, **RATE
