@@ -210,6 +210,11 @@ def read_boxed_images(
     return np.stack(pixels), pad_boxes(boxes, [image.labels for image in images])
 
 
+def longer_sides(boxes: Sequence[np.ndarray]) -> np.ndarray:
+    """The longer side of each box of several images, in pixels."""
+    return np.concatenate([(b[:, 2:] - b[:, :2]).max(axis=1, initial=0) for b in boxes])
+
+
 def pad_boxes(
     boxes: Sequence[np.ndarray], labels: Sequence[np.ndarray], least: int = 0
 ) -> dict[str, np.ndarray]:

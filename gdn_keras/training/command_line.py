@@ -51,7 +51,7 @@ def recipe_parser(
         if about["flag"] is not None:
             flag = about["flag"] or f"--{field.name.replace('_', '-')}"
             default = defaults.get(field.name, field.default)
-            text = about["text"] + (f" (default: {shown(default)})" if default else "")
+            text = recipe.texts[field.name] + (f" (default: {shown(default)})" if default else "")
             own = {"action": "store_true"} if field.default is False else about["argument"]
             own = {"help": text, **own, "dest": field.name, "default": defaults.get(field.name)}
             groups[about["group"]].add_argument(flag, **own)

@@ -12,7 +12,7 @@ from gdn_keras.detection.average_precision import import_pycocotools
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import import_drawing
 from gdn_keras.models import gaussian_derivative_network
-from gdn_keras.training.recipe import COUNT, WIDTHS, TrainingRecipe, at_least, recipe, setting
+from gdn_keras.training.recipe import COUNT, WIDTHS, TrainingRecipe, recipe, setting
 from gdn_keras.training.task import Task
 
 AVERAGE_PRECISION = "average_precision.json"
@@ -20,30 +20,28 @@ AVERAGE_PRECISION = "average_precision.json"
 
 @recipe
 class DetectionRecipe(TrainingRecipe):
-    """How a detector is made and trained."""
+    """How a detector is made and trained.
 
-    epochs: int = setting(36, "epochs of `steps` batches", at_least(1), **COUNT)
-    batch_size: int = setting(8, "images in a batch", at_least(1), **COUNT)
-    steps: int = setting(100, "batches in an epoch", at_least(1), **COUNT)
-    widths: tuple[int, ...] = setting(
-        (12, 16, 24, 32, 64), "feature channels of the layers before the last", **WIDTHS
-    )
-    sigmas: tuple[float, ...] | None = setting(
-        None,
-        "sigmas of the layers in units of sigma_0, one more than `widths` (default: 1, 2, 2, 4, …)",
-        type=float,
-        nargs="+",
-        metavar="SIGMA",
-    )
-    density: float = setting(
-        2 / 3, "grid points per sigma: fewer than one keep finer detail", check_positive, flag=None
-    )
-    zero_order: bool = setting(
-        True, "whether layers see brightness and color, not only their derivatives", flag=None
-    )
-    per_octave: int = setting(
-        1, "scale channels per octave of the finished detector", choices=(1, 2), type=int
-    )
+    Attributes:
+        epochs: epochs of `steps` batches.
+        batch_size: images in a batch.
+        steps: batches in an epoch.
+        widths: feature channels of the layers before the last.
+        sigmas: sigmas of the layers in units of sigma_0, one more than `widths` (default: 1, 2, 2,
+            4, …).
+        density: grid points per sigma: fewer than one keep finer detail.
+        zero_order: whether layers see brightness and color, not only their derivatives.
+        per_octave: scale channels per octave of the finished detector.
+    """
+
+    epochs: int = setting(36, **COUNT)
+    batch_size: int = setting(8, **COUNT)
+    steps: int = setting(100, **COUNT)
+    widths: tuple[int, ...] = setting((12, 16, 24, 32, 64), **WIDTHS)
+    sigmas: tuple[float, ...] | None = setting(None, type=float, nargs="+", metavar="SIGMA")
+    density: float = setting(2 / 3, check_positive, flag=None)
+    zero_order: bool = setting(True, flag=None)
+    per_octave: int = setting(1, choices=(1, 2), type=int)
 
 
 Points = Callable[[Any, tuple[float, ...], int, int], keras.Model]

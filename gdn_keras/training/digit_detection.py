@@ -3,22 +3,22 @@
 import dataclasses
 import math
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gdn_keras.analysis.plots import figure_file
-from gdn_keras.checks import check_positive, check_scales
-from gdn_keras.datasets import Digits, load_embedded_digits, load_mnist_directory
-from gdn_keras.datasets.scenes import (
-    BACKGROUNDS,
+from gdn_keras.checks import check_positive
+from gdn_keras.datasets import (
     Scenes,
-    SceneSet,
     digit_scenes,
+    load_mnist_directory,
     scene_pipeline,
     scene_set,
 )
+from gdn_keras.datasets.scenes import BACKGROUNDS, SceneSet
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
 from gdn_keras.detection.size_precision import TEST_SIZES, evaluate_detector
@@ -35,7 +35,7 @@ from gdn_keras.training.detection_task import (
     parameter_count,
     points_network,
 )
-from gdn_keras.training.recipe import CHANNELS, COUNT, at_least, recipe, setting
+from gdn_keras.training.recipe import CHANNELS, COUNT, at_least, increasing, recipe, setting
 from gdn_keras.training.report_page import Picture, Section, markdown_table, shown
 
 CLASSES = 10
@@ -45,12 +45,11 @@ _CURVES = {"ap50": "IoU 0.5", "ap75": "IoU 0.75", "ap": "COCO, 0.5 to 0.95"}
 _MOST_TICKS = 9
 _SHOWN = 4
 _ERRORS = {"size_error": "size error, %", "center_error": "center error, %"}
-_PIXELS = {"group": "data", "type": int, "metavar": "PIXELS"}
-_SIZES = {"check": lambda name, value: check_scales(value, name), "flag": None}
+_SIZES = {"check": increasing, "flag": None}
 
 
 def _spaced(name: str, value: Any) -> tuple[float, ...]:
-    scales = check_scales(value, name)
+    scales = increasing(name, value)
     if len(scales) > 1:
         channel_spacing(scales, name)
     return scales
@@ -58,6 +57,9 @@ def _spaced(name: str, value: Any) -> tuple[float, ...]:
 
 def _powers(first: int, last: int, per_octave: int) -> tuple[float, ...]:
     return tuple(2.0 ** (k / per_octave) for k in range(first, last + 1))
+
+
+_SPACED = {**CHANNELS, "check": _spaced}
 
 
 @recipe
@@ -68,46 +70,41 @@ class DigitRecipe(DetectionRecipe):
     point per sigma and no zero order are better than what detectors of pictures have, 0.98 against
     0.96 in average precision at IoU 0.5. Channels are closer together in training, so that the
     network learns what sizes between its channels look like.
+
+    Attributes:
+        zero_order: whether layers see brightness itself.
+        density: grid points per sigma.
+        sigmas: sigmas of the layers in units of sigma_0.
+        scales: sigma_0 of the finished detector's scale channels.
+        train_scales: those in training.
+        train_sizes: sizes of the digits in training.
+        train_frame: height and width in training.
+        train_count: least and greatest number of digits in a scene of the training.
+        augment: whether digits are rotated and sheared a little, each time anew.
+        background: background of all scenes.
+        mnist_dir: folder of all of MNIST, instead of the package's digits.
+        test_sizes: sizes of the digits in the test.
+        test_shape: height and width of scenes in the test.
+        test_count: least and greatest number of digits in a scene of the test.
+        test_scenes: scenes in the test.
     """
 
-    sigmas: tuple[float, ...] | None = setting(
-        _powers(0, 5, per_octave=2), "sigmas of the layers in units of sigma_0", flag=None
-    )
-    density: float = setting(1.0, "grid points per sigma", check_positive, flag=None)
-    zero_order: bool = setting(False, "whether layers see brightness itself", flag=None)
-    per_octave: int = setting(
-        2, "scale channels per octave of the finished detector", choices=(1, 2), type=int
-    )
-    scales: tuple[float, ...] = setting(
-        _powers(-2, 7, per_octave=2),
-        "sigma_0 of the finished detector's scale channels",
-        **{**CHANNELS, "check": _spaced},
-    )
-    train_scales: tuple[float, ...] = setting(
-        _powers(-2, 6, per_octave=4), "those in training", **{**CHANNELS, "check": _spaced}
-    )
-    train_sizes: tuple[float, ...] = setting((1.0,), "sizes of the digits in training", **_SIZES)
-    train_frame: int = setting(96, "height and width in training", at_least(1), **_PIXELS)
-    train_count: tuple[int, int] = setting(
-        (4, 14), "least and greatest number of digits in a scene of the training", flag=None
-    )
-    augment: bool = setting(
-        True, "whether digits are rotated and sheared a little, each time anew", flag=None
-    )
-    background: str = setting(
-        "empty", "background of all scenes", choices=BACKGROUNDS, group="data"
-    )
-    mnist_dir: str | None = setting(
-        None, "folder of all of MNIST, instead of the package's digits", group="data"
-    )
-    test_sizes: tuple[float, ...] = setting(TEST_SIZES, "sizes of the digits in the test", **_SIZES)
-    test_shape: tuple[int, int] = setting(
-        (480, 640), "height and width of scenes in the test", flag=None
-    )
-    test_count: tuple[int, int] = setting(
-        (14, 20), "least and greatest number of digits in a scene of the test", flag=None
-    )
-    test_scenes: int = setting(120, "scenes in the test", at_least(1), **COUNT)
+    sigmas: tuple[float, ...] | None = setting(_powers(0, 5, per_octave=2), flag=None)
+    density: float = setting(1.0, check_positive, flag=None)
+    zero_order: bool = setting(False, flag=None)
+    per_octave: int = setting(2, choices=(1, 2), type=int)
+    scales: tuple[float, ...] = setting(_powers(-2, 7, per_octave=2), **_SPACED)
+    train_scales: tuple[float, ...] = setting(_powers(-2, 6, per_octave=4), **_SPACED)
+    train_sizes: tuple[float, ...] = setting((1.0,), **_SIZES)
+    train_frame: int = setting(96, at_least(1), group="data", type=int, metavar="PIXELS")
+    train_count: tuple[int, int] = setting((4, 14), flag=None)
+    augment: bool = setting(True, flag=None)
+    background: str = setting("empty", choices=BACKGROUNDS, group="data")
+    mnist_dir: str | None = setting(None, group="data")
+    test_sizes: tuple[float, ...] = setting(TEST_SIZES, **_SIZES)
+    test_shape: tuple[int, int] = setting((480, 640), flag=None)
+    test_count: tuple[int, int] = setting((14, 20), flag=None)
+    test_scenes: int = setting(120, **COUNT)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,34 +113,21 @@ class DigitRecipe(DetectionRecipe):
 
     def training_scenes(self) -> Scenes:
         """What is drawn, scene after scene, in training."""
-        return digit_scenes(
-            "train",
-            source=self._digits(),
-            augment=self.augment,
-            sizes=self.train_sizes,
-            shape=(self.train_frame, self.train_frame),
-            count=self.train_count,
-            background=self.background,
-        )
+        shape = (self.train_frame, self.train_frame)
+        return self._scenes("train", augment=self.augment, sizes=self.train_sizes, shape=shape)
 
     def test_set(self) -> SceneSet:
         """The scenes of the test."""
         return scene_set(self._tested(), self.test_scenes, _TEST_SEED)
 
     def _tested(self) -> Scenes:
-        return digit_scenes(
-            "test",
-            source=self._digits(),
-            sizes=self.test_sizes,
-            shape=self.test_shape,
-            count=self.test_count,
-            background=self.background,
-        )
+        return self._scenes("test", sizes=self.test_sizes, shape=self.test_shape)
 
-    def _digits(self) -> Digits:
-        if self.mnist_dir is None:
-            return load_embedded_digits()
-        return load_mnist_directory(self.mnist_dir)
+    def _scenes(self, split: str, **options: Any) -> Scenes:
+        source = None if self.mnist_dir is None else load_mnist_directory(self.mnist_dir)
+        count = self.train_count if split == "train" else self.test_count
+        options |= {"count": count, "background": self.background}
+        return digit_scenes(split, source=source, **options)
 
 
 class DigitDetection(DetectionTask):
@@ -167,13 +151,9 @@ class DigitDetection(DetectionTask):
         return {"preprocessor": ArctanContrast(stretch=False), "part_threshold": _PART_THRESHOLD}
 
     def batches(self, first_epoch: int) -> Any:
-        recipe = self.recipe
-        return scene_pipeline(
-            recipe.training_scenes(),
-            batch_size=recipe.batch_size,
-            seed=recipe.seed,
-            first=first_epoch * recipe.steps,
-        )
+        recipe, scenes = self.recipe, self.recipe.training_scenes()
+        options = {"batch_size": recipe.batch_size, "seed": recipe.seed}
+        return scene_pipeline(scenes, first=first_epoch * recipe.steps, **options)
 
     def evaluate(self, model: Detector, reporter: Reporter) -> dict[str, Any]:
         began, scenes = time.monotonic(), self.recipe.test_set()
@@ -191,23 +171,12 @@ class DigitDetection(DetectionTask):
     def summary(self, results: dict[str, Any]) -> str:
         return summarize(results)
 
-    def sections(
-        self, results: dict[str, Any], model: Detector, others: dict[str, dict[str, Any]]
-    ) -> list[Section]:
-        return [
-            f"{results['parameters']} parameters.",
-            precision_table(results),
-            Picture(
-                "average_precision.png",
-                "Average precision over the size of the digits, and the training size.",
-                lambda path: _draw_precision(results, path),
-            ),
-            Picture(
-                "detections.png",
-                "Test scenes with the boxes that were found in them.",
-                lambda path: _draw_page(model, self.recipe).save(path),
-            ),
-        ]
+    def sections(self, results: dict[str, Any], model: Detector, others: Any) -> list[Section]:
+        text = "Average precision over the size of the digits, and the training size."
+        curves = Picture("average_precision.png", text, partial(_draw_precision, results))
+        text = "Test scenes with the boxes that were found in them."
+        scenes = Picture("detections.png", text, partial(_draw_page, model, self.recipe))
+        return [f"{results['parameters']} parameters.", precision_table(results), curves, scenes]
 
 
 def summarize(results: dict[str, Any], low: float = 2**-0.5, high: float = 4.0) -> str:
@@ -256,14 +225,10 @@ def _draw_precision(results: dict[str, Any], path: Path) -> None:
         axis.legend()
 
 
-def _draw_page(detector: Detector, recipe: DigitRecipe) -> Any:
-    """The first test scenes with what was found in them, on one page (a Pillow image)."""
+def _draw_page(detector: Detector, recipe: DigitRecipe, path: Path) -> None:
+    """The first test scenes with what was found in them."""
     count = min(_SHOWN, recipe.test_scenes)
     images = dataclasses.replace(recipe, test_scenes=count).test_set().images
     found = detector.predict(images, batch_size=1, verbose=0)
-    return page_of(
-        [
-            draw_boxes(image, {name: values[k] for name, values in found.items()})
-            for k, image in enumerate(images)
-        ]
-    )
+    boxes = [{name: rows[k] for name, rows in found.items()} for k in range(count)]
+    page_of([draw_boxes(*pair) for pair in zip(images, boxes, strict=True)]).save(path)

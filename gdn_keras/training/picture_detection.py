@@ -11,9 +11,11 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras.layers import Rescaling
 
-from gdn_keras.checks import check_non_negative, check_positive
+from gdn_keras.checks import check_positive, check_share
 from gdn_keras.datasets import BoxedImage, Crops, crop_pipeline, load_boxes, split_boxes
+from gdn_keras.datasets.boxes import longer_sides
 from gdn_keras.detection.detector import Detector
 from gdn_keras.layers import ContrastStretch
 from gdn_keras.reporting import Reporter
@@ -30,15 +32,11 @@ from gdn_keras.training.picture_precision import (
     Answer,
     answers,
     best_threshold,
-    draw_answers,
-    draw_counts,
-    draw_precision,
     measure,
-    precision_tables,
-    worst,
+    report,
 )
 from gdn_keras.training.recipe import COUNT, at_least, recipe, setting
-from gdn_keras.training.report_page import Picture, Section, shown
+from gdn_keras.training.report_page import Section, shown
 
 _LENGTHS = (26, 30)  # pixels of the median object in training, where the pictures may be resampled
 _ENLARGED = 2.0  # most that training pictures are
@@ -49,7 +47,7 @@ _FINEST = 0.5  # sigma_0 in pixels
 _TESTED = 10_000_000  # pixels at the resolution that are tested on, for the time that it takes
 _NEARLY_ALL = (5, 95)  # percent of the boxes of a class
 _PART_THRESHOLD = 0.7
-_SWITCH: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
+_RESCALING = {"scale": 1 / 127.5, "offset": -1.0}  # from pixels to what the network takes
 
 
 def _lengths(name: str, value: Sequence[float]) -> tuple[float, float]:
@@ -60,12 +58,7 @@ def _lengths(name: str, value: Sequence[float]) -> tuple[float, float]:
 
 
 _RANGE = {"check": _lengths, "type": float, "nargs": 2, "metavar": ("LOW", "HIGH")}
-
-
-def _share(name: str, value: float) -> float:
-    if check_non_negative(name, value) > 1:
-        raise ValueError(f"`{name}` must lie in [0, 1]. Received: {name}={value!r}")
-    return value
+_SWITCH = {"group": "training", "action": argparse.BooleanOptionalAction}
 
 
 @recipe
@@ -73,81 +66,50 @@ class PictureRecipe(DetectionRecipe):
     """One training of a detector on annotated pictures.
 
     What is `None` follows from the pictures and the sizes of their boxes.
+
+    Attributes:
+        train_scales: sigma_0 of the scale channels in training, in pixels at `resolution`.
+        scales: sigma_0 of the finished detector's scale channels, in pixels.
+        extent: longer side of an object of sigma_0 = 1, in pixels.
+        resolution: factor of the pictures in training (default: the median object has 26 to 30
+            pixels).
+        find_sizes: longer sides of the objects that the detector is to find, in pixels of the
+            pictures (default: from half of the smallest to four times the largest).
+        size_range: longer sides of the boxes to train on, in pixels of the pictures; others are
+            ignored.
+        validation: share of the pictures to validate with, or a text file with their names.
+        group: regular expression; pictures in whose names it matches the same are not divided
+            between training and validation.
+        split: list of Pascal VOC in ImageSets/Main to use alone.
+        crop: height and width of training crops.
+        mirror: mirror crops at random.
+        turns: turn crops by 90 degrees at random (default: if grey).
+        light: change brightness, contrast and gamma of crops a little, and add noise.
+        insides: share of crops that show the insides of enlarged objects, as background.
+        stretch: stretch each picture's contrast to its own range, where brightness differs a lot.
+        overlapping: objects may stand in front of one another: what is inside of one may be
+            another.
     """
 
-    epochs: int = setting(12, "epochs of `steps` batches", at_least(1), **COUNT)
-    train_scales: tuple[float, ...] | None = setting(
-        None, "sigma_0 of the scale channels in training, in pixels at `resolution`", flag=None
-    )
-    scales: tuple[float, ...] | None = setting(
-        None, "sigma_0 of the finished detector's scale channels, in pixels", flag=None
-    )
-    extent: float | None = setting(
-        None, "longer side of an object of sigma_0 = 1, in pixels", check_positive, flag=None
-    )
+    epochs: int = setting(12, **COUNT)
+    train_scales: tuple[float, ...] | None = setting(None, flag=None)
+    scales: tuple[float, ...] | None = setting(None, flag=None)
+    extent: float | None = setting(None, check_positive, flag=None)
     resolution: float | None = setting(
-        None,
-        "factor of the pictures in training (default: the median object has 26 to 30 pixels)",
-        check_positive,
-        group="data",
-        type=float,
-        metavar="FACTOR",
+        None, check_positive, group="data", type=float, metavar="FACTOR"
     )
-    find_sizes: tuple[float, float] | None = setting(
-        None,
-        "longer sides of the objects that the detector is to find, in pixels of the pictures "
-        "(default: from half of the smallest to four times the largest)",
-        **_RANGE,
-    )
-    size_range: tuple[float, float] | None = setting(
-        None,
-        "longer sides of the boxes to train on, in pixels of the pictures; others are ignored",
-        group="data",
-        **_RANGE,
-    )
-    validation: str = setting(
-        "0.15",
-        "share of the pictures to validate with, or a text file with their names",
-        group="data",
-        metavar="SHARE|FILE",
-    )
-    group: str | None = setting(
-        None,
-        "regular expression; pictures in whose names it matches the same are not divided between "
-        "training and validation",
-        group="data",
-        metavar="PATTERN",
-    )
-    split: str | None = setting(
-        None, "list of Pascal VOC in ImageSets/Main to use alone", group="data", metavar="NAME"
-    )
-    crop: int | None = setting(
-        None, "height and width of training crops", at_least(32), type=int, metavar="PIXELS"
-    )
-    mirror: bool = setting(True, "mirror crops at random", group="training", **_SWITCH)
-    turns: bool | None = setting(
-        None, "turn crops by 90 degrees at random (default: if grey)", group="training", **_SWITCH
-    )
-    light: bool = setting(
-        True,
-        "change brightness, contrast and gamma of crops a little, and add noise",
-        group="training",
-        **_SWITCH,
-    )
-    insides: float = setting(
-        0.15,
-        "share of crops that show the insides of enlarged objects, as background",
-        _share,
-        group="training",
-        type=float,
-        metavar="SHARE",
-    )
-    stretch: bool = setting(
-        False, "stretch each picture's contrast to its own range, where brightness differs a lot"
-    )
-    overlapping: bool = setting(
-        False, "objects may stand in front of one another: what is inside of one may be another"
-    )
+    find_sizes: tuple[float, float] | None = setting(None, **_RANGE)
+    size_range: tuple[float, float] | None = setting(None, **_RANGE, group="data")
+    validation: str = setting("0.15", group="data", metavar="SHARE|FILE")
+    group: str | None = setting(None, group="data", metavar="PATTERN")
+    split: str | None = setting(None, group="data", metavar="NAME")
+    crop: int | None = setting(None, at_least(32), type=int, metavar="PIXELS")
+    mirror: bool = setting(True, **_SWITCH)
+    turns: bool | None = setting(None, **_SWITCH)
+    light: bool = setting(True, **_SWITCH)
+    insides: float = setting(0.15, check_share, group="training", type=float, metavar="SHARE")
+    stretch: bool = setting(False)
+    overlapping: bool = setting(False)
 
 
 def planned(wanted: PictureRecipe, images: Sequence[BoxedImage]) -> PictureRecipe:
@@ -157,7 +119,7 @@ def planned(wanted: PictureRecipe, images: Sequence[BoxedImage]) -> PictureRecip
     the same network works on the pictures as they are: its scales are divided by the resolution.
     """
     labels = np.concatenate([image.labels for image in images])
-    sides = box_sides(images)
+    sides = longer_sides([image.boxes for image in images])
     learned = _within(sides, wanted.size_range)
     if not learned.any():
         raise ValueError(f"`size_range` must hold boxes. Received: {wanted.size_range}")
@@ -176,23 +138,15 @@ def planned(wanted: PictureRecipe, images: Sequence[BoxedImage]) -> PictureRecip
     ends = per_octave * np.log2(np.array(wanted.find_sizes or (low / 2, 4 * high)) / extent)
     finest = max(per_octave * math.log2(_FINEST), math.floor(ends[0] + 0.5))
     coarsest = max(finest, math.ceil(ends[1] - 0.5))
-    scales = tuple(2.0 ** (k / per_octave) for k in range(int(finest), int(coarsest) + 1))
     largest = min(high * resolution, extent * 2 ** (last / 2))
-    crop = int(np.clip(16 * math.ceil(largest / 8), *_CROPS))  # room for two
-    return dataclasses.replace(
-        wanted,
-        resolution=resolution,
-        extent=extent,
-        train_scales=wanted.train_scales or tuple(2.0 ** (k / 2) for k in range(first, last + 1)),
-        scales=wanted.scales or scales,
-        crop=wanted.crop or crop,
-        turns=all(i.channels == 1 for i in images) if wanted.turns is None else wanted.turns,
-    )
-
-
-def box_sides(images: Sequence[BoxedImage]) -> np.ndarray:
-    """Longer sides of all boxes, in pixels of the pictures."""
-    return np.concatenate([(i.boxes[:, 2:] - i.boxes[:, :2]).max(axis=1) for i in images])
+    plan = {
+        "train_scales": tuple(2.0 ** (k / 2) for k in range(first, last + 1)),
+        "scales": tuple(2.0 ** (k / per_octave) for k in range(int(finest), int(coarsest) + 1)),
+        "crop": int(np.clip(16 * math.ceil(largest / 8), *_CROPS)),  # room for two
+        "turns": all(image.channels == 1 for image in images),
+    }
+    plan = {name: value for name, value in plan.items() if getattr(wanted, name) is None}
+    return dataclasses.replace(wanted, resolution=resolution, extent=extent, **plan)
 
 
 def _within(sides: np.ndarray, ends: tuple[float, float] | None) -> np.ndarray:
@@ -206,13 +160,8 @@ def _answered(extent: float, scales: Sequence[float], per_octave: int) -> tuple[
     return extent * scales[0] / beyond, extent * scales[-1] * beyond
 
 
-def _rescaling() -> keras.layers.Layer:
-    """From pixels to what the network takes."""
-    return keras.layers.Rescaling(1 / 127.5, -1.0)
-
-
 def _stretched(pixels: np.ndarray) -> np.ndarray:
-    """Pixels from which `_rescaling` makes what `ContrastStretch` makes of these."""
+    """Pixels from which `_RESCALING` makes what `ContrastStretch` makes of these."""
     values = keras.ops.convert_to_numpy(ContrastStretch()(pixels[None])[0])
     return np.rint(127.5 * (values + 1)).astype("uint8")
 
@@ -267,29 +216,26 @@ class PictureDetection(DetectionTask):
     def notes(self) -> list[str]:
         """What was found in the folder, and what follows from it."""
         data, recipe = self.data, self.recipe
-        every, ends = box_sides(data.images), self.learned_range()
+        every, ends = longer_sides([i.boxes for i in data.images]), self.learned_range()
         learned = _within(every, ends)
         finest, coarsest = _answered(recipe.extent, recipe.scales, recipe.per_octave)
         empty = sum(not len(image.labels) for image in data.images)
-        lines = [
-            f"{data.kind}: {len(data.images)} {'color' if self.channels == 3 else 'grey'} pictures "
-            f"with {len(every)} boxes, {empty} of them without any. Classes: "
-            f"{', '.join(self.class_names)}.",
+        kind = "color" if self.channels == 3 else "grey"
+        count, skipped = len(data.skipped), data.skipped[:1]
+        return [
+            f"{data.kind}: {len(data.images)} {kind} pictures with {len(every)} boxes, {empty} of "
+            f"them without any. Classes: {', '.join(self.class_names)}.",
+            *(
+                f"{count} pictures without an annotation are left out, such as {s}."
+                for s in skipped
+            ),
             f"{len(self.train)} pictures to train on, {len(self.held_out)} to test on.",
-            f"Boxes have {every.min():.3g} to {every.max():.3g} pixels, "
-            f"{np.median(every):.3g} in the median. Those of {ends[0]:.3g} to {ends[1]:.3g} are "
-            f"learned, at {recipe.resolution:.3g} of the resolution, and {(~learned).sum()} others "
-            "ignored.",
+            f"Boxes have {every.min():.3g} to {every.max():.3g} pixels, {np.median(every):.3g} in "
+            f"the median. Those of {ends[0]:.3g} to {ends[1]:.3g} are learned, at "
+            f"{recipe.resolution:.3g} of the resolution, and {(~learned).sum()} others ignored.",
             f"The detector finds objects of {finest:.3g} to {coarsest:.3g} pixels, and smaller "
             "ones in enlarged pictures.",
         ]
-        if data.skipped:
-            lines.insert(
-                1,
-                f"{len(data.skipped)} pictures without an annotation are left out, such as "
-                f"{data.skipped[0]}.",
-            )
-        return lines
 
     def learned_range(self) -> tuple[float, float]:
         """Longer sides of the objects to learn, in pixels of the pictures."""
@@ -304,32 +250,24 @@ class PictureDetection(DetectionTask):
         return _stretched if self.recipe.stretch else None
 
     def arguments(self) -> dict[str, Any]:
+        recipe = self.recipe
         return {
-            "extent": self.recipe.extent,
-            "preprocessor": ContrastStretch() if self.recipe.stretch else _rescaling(),
-            "part_threshold": 1.0 if self.recipe.overlapping else _PART_THRESHOLD,
+            "extent": recipe.extent,
+            "preprocessor": ContrastStretch() if recipe.stretch else Rescaling(**_RESCALING),
+            "part_threshold": 1.0 if recipe.overlapping else _PART_THRESHOLD,
             "max_detections": max(100, 2 * self.most),
         }
 
     def network(self) -> Detector:
         # Crops are stretched as the pictures that they are of.
-        return self._detector(self.recipe.train_scales, preprocessor=_rescaling())
+        return self._detector(self.recipe.train_scales, preprocessor=Rescaling(**_RESCALING))
 
     def batches(self, first_epoch: int) -> Any:
-        recipe = self.recipe
-        low, high = (length * recipe.resolution for length in self.learned_range())
-        crops = Crops(
-            self.train,
-            recipe.crop,
-            recipe.resolution,
-            self.channels,
-            sizes=(low, high),
-            mirror=recipe.mirror,
-            turns=bool(recipe.turns),
-            light=recipe.light,
-            insides=recipe.insides,
-            prepare=self.prepared(),
-        )
+        recipe, resolution = self.recipe, self.recipe.resolution
+        low, high = (length * resolution for length in self.learned_range())
+        options = {name: getattr(recipe, name) for name in ("mirror", "turns", "light", "insides")}
+        options |= {"sizes": (low, high), "prepare": self.prepared()}
+        crops = Crops(self.train, recipe.crop, resolution, self.channels, **options)
         first = first_epoch * recipe.steps
         return crop_pipeline(crops, batch_size=recipe.batch_size, seed=recipe.seed, first=first)
 
@@ -338,9 +276,8 @@ class PictureDetection(DetectionTask):
         try:
             self._answers = answers(finished, self.held_out)
         except KeyboardInterrupt:
-            raise TrainingStopped(
-                "Stopped while the threshold was chosen; the same command goes on from there.", True
-            ) from None
+            text = "Stopped while the threshold was chosen; the same command goes on from there."
+            raise TrainingStopped(text, interrupted=True) from None
         threshold = best_threshold(self._answers, finished.confidence_threshold)
         return finished.with_thresholds(confidence_threshold=threshold)
 
@@ -368,31 +305,6 @@ class PictureDetection(DetectionTask):
             f"Finds {low:.3g} to {high:.3g} pixels."
         )
 
-    def sections(
-        self, results: dict[str, Any], model: Detector, others: dict[str, dict[str, Any]]
-    ) -> list[Section]:
-        mistaken = worst(results, self.held_out)
-        names = ", ".join(image.file.name for image in mistaken)
-        key = "green is right, red is false, yellow was missed."
-        pages = [("detections.png", f"Validation pictures: {key}", self.held_out)]
-        if mistaken:
-            pages.append(("mistakes.png", f"The worst mistakes, in {names}: {key}", mistaken))
-        return [
-            "\n".join(self.notes()),
-            f"{results['parameters']} parameters. Scale channels: {shown(self.recipe.scales)}.",
-            precision_tables(results),
-            Picture(
-                "average_precision.png",
-                "Average precision over magnification, and over size at magnification 1.",
-                lambda path: draw_precision(results, path),
-            ),
-            Picture(
-                "counts_and_sizes.png",
-                "Objects counted and their sizes, found over true, at magnification 1.",
-                lambda path: draw_counts(results, path),
-            ),
-            *(
-                Picture(name, text, lambda path, images=images: draw_answers(model, images, path))
-                for name, text, images in pages
-            ),
-        ]
+    def sections(self, results: dict[str, Any], model: Detector, others: Any) -> list[Section]:
+        text = f"{results['parameters']} parameters. Scale channels: {shown(self.recipe.scales)}."
+        return ["\n".join(self.notes()), text, *report(results, model, self.held_out)]

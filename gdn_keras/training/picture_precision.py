@@ -1,6 +1,7 @@
 """How well a detector does on annotated pictures, at several magnifications of them."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,13 +9,13 @@ import numpy as np
 
 from gdn_keras.analysis.plots import figure_file
 from gdn_keras.datasets import BoxedImage, read_boxed_image
-from gdn_keras.datasets.boxes import pad_boxes
+from gdn_keras.datasets.boxes import longer_sides, pad_boxes
 from gdn_keras.detection.average_precision import average_precision
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
 from gdn_keras.detection.tiles import predict_tiled
 from gdn_keras.training.detection_task import as_json, page_of
-from gdn_keras.training.report_page import markdown_table
+from gdn_keras.training.report_page import Picture, Section, markdown_table, shown
 
 MAGNIFICATIONS = tuple(2.0 ** (k / 2) for k in range(-2, 3))
 _CONFIDENCE = 0.05  # low enough to see all of the curve of precision over recall
@@ -139,7 +140,7 @@ def _precision(some: Sequence[Answer], sizes: Sequence[float] = ()) -> list[dict
 
 def _bands(some: Sequence[Answer]) -> list[float]:
     """Sizes a factor of sqrt(2) apart, from the smallest object to the largest."""
-    sides = np.concatenate([(one.boxes[:, 2:] - one.boxes[:, :2]).max(axis=1) for one in some])
+    sides = longer_sides([one.boxes for one in some])
     first, last = np.rint(2 * np.log2([sides.min(), sides.max()])).astype(int)
     return [2.0 ** (k / 2) for k in range(first, last + 1)]
 
@@ -166,8 +167,7 @@ def _rates(some: Sequence[Answer], threshold: float) -> dict[str, Any]:
 def _lengths(one: Answer, threshold: float) -> list[list[float]]:
     """True and found longer side of each object that is found."""
     seen = (one.match >= 0) & (one.confidence >= threshold)
-    pairs = (one.boxes[one.match[seen]], one.found[seen])
-    sides = [(boxes[:, 2:] - boxes[:, :2]).max(axis=1, initial=0) for boxes in pairs]
+    sides = [longer_sides([boxes]) for boxes in (one.boxes[one.match[seen]], one.found[seen])]
     return np.stack(sides, axis=1).astype("float64").round(2).tolist()
 
 
@@ -177,18 +177,35 @@ def _mistakes(one: Answer, threshold: float) -> float:
     return float(one.confidence[kept & (one.match < 0)].sum() + missed)
 
 
-def precision_tables(results: Mapping[str, Any]) -> str:
+def report(
+    results: Mapping[str, Any], detector: Detector, images: Sequence[BoxedImage]
+) -> list[Section]:
+    """Tables and pictures of the results on these images."""
+    order = np.argsort(-np.array(results["mistakes"]))
+    worst = [images[k] for k in order if results["mistakes"][k] > 0][:_SHOWN]
+    names = ", ".join(image.file.name for image in worst)
+    curves = "Average precision over magnification, and over size at magnification 1."
+    counts = "Objects counted and their sizes, found over true, at magnification 1."
+    key = "green is right, red is false, yellow was missed."
+    pages = [("detections.png", f"Validation pictures: {key}", images)]
+    if worst:
+        pages.append(("mistakes.png", f"The worst mistakes, in {names}: {key}", worst))
+    return [
+        _tables(results),
+        Picture("average_precision.png", curves, partial(_draw_precision, results)),
+        Picture("counts_and_sizes.png", counts, partial(_draw_counts, results)),
+        *(Picture(file, text, partial(_draw_answers, detector, i)) for file, text, i in pages),
+    ]
+
+
+def _tables(results: Mapping[str, Any]) -> str:
     """Average precision at each magnification, of each size and of each class, in Markdown."""
     precision = {"ap50": "AP at IoU 0.5", "ap75": "at 0.75", "ap": "COCO mean"}
-    rates = {
-        "precision": "precision",
-        "recall": "recall",
-        "counted": "found / true",
-        "size_error": "size error",
-    }
+    rates = {"precision": "precision", "recall": "recall"}
+    rates |= {"counted": "found / true", "size_error": "size error"}
     parts = [
-        _table("magnification", results["magnifications"], {**precision, **rates}),
-        f"Precision, recall, counts and the median error of sizes at confidence "
+        _table("magnification", results["magnifications"], precision | rates),
+        "Precision, recall, counts and the median error of sizes at confidence "
         f"{results['threshold']:.3g}, which is saved in the model.",
         _table("size", results["sizes"], precision),
         "Size is the longer side of boxes in pixels, at magnification 1.",
@@ -199,17 +216,14 @@ def precision_tables(results: Mapping[str, Any]) -> str:
 
 
 def _table(key: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
-    def cell(value: float | None) -> str:
-        return "" if value is None else f"{value:.3f}"
-
     lines = []
     for row in rows:
-        name = row[key] if isinstance(row[key], str) else f"{row[key]:.3g}"
-        lines.append((name, row["objects"], *(cell(row[column]) for column in columns)))
+        cells = ("" if row[column] is None else f"{row[column]:.3f}" for column in columns)
+        lines.append((shown(row[key]), row["objects"], *cells))
     return markdown_table((key, "objects", *columns.values()), lines)
 
 
-def draw_precision(results: Mapping[str, Any], path: Path) -> None:
+def _draw_precision(results: Mapping[str, Any], path: Path) -> None:
     """Average precision over magnification and over size."""
     panels = (
         ("magnification", results["magnifications"], ("ap50", "ap75", "precision", "recall")),
@@ -227,7 +241,7 @@ def draw_precision(results: Mapping[str, Any], path: Path) -> None:
             axis.legend()
 
 
-def draw_counts(results: Mapping[str, Any], path: Path) -> None:
+def _draw_counts(results: Mapping[str, Any], path: Path) -> None:
     """Objects counted over those there are, and sizes found over true ones."""
     with figure_file(path, 1, 2, (7.2, 3.2)) as (_, axes):
         for axis, name in zip(axes[0], ("counts", "lengths"), strict=True):
@@ -242,7 +256,7 @@ def draw_counts(results: Mapping[str, Any], path: Path) -> None:
                 axis.set_yscale("log", base=2)
 
 
-def draw_answers(detector: Detector, images: Sequence[BoxedImage], path: Path) -> None:
+def _draw_answers(detector: Detector, images: Sequence[BoxedImage], path: Path) -> None:
     """Pictures with what is right (green), false (red) and missed (yellow)."""
     pictures, names = [], detector.class_names
     for image in images[:_SHOWN]:
@@ -256,9 +270,3 @@ def draw_answers(detector: Detector, images: Sequence[BoxedImage], path: Path) -
         }
         pictures.append(draw_boxes(read_boxed_image(image)[0], values))
     page_of(pictures).save(path)
-
-
-def worst(results: Mapping[str, Any], images: Sequence[BoxedImage]) -> list[BoxedImage]:
-    """The pictures with the worst mistakes, the worst first."""
-    order = np.argsort(-np.array(results["mistakes"]))
-    return [images[k] for k in order if results["mistakes"][k] > 0][:_SHOWN]
