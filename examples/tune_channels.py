@@ -28,7 +28,7 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from gdn_keras.datasets import TEST_SIZES, load_dataset
-from gdn_keras.training.command_line import exit_code
+from gdn_keras.training.command_line import exit_code, help_formatter
 from gdn_keras.training.recipe import channels_between
 
 FILES = {
@@ -46,9 +46,7 @@ def parser() -> argparse.ArgumentParser:
     flags = argparse.ArgumentParser(
         description=__doc__,
         usage="%(prog)s [flags]",
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
-            prog, max_help_position=30, width=100
-        ),
+        formatter_class=help_formatter,
         epilog="A search that was stopped continues with the same command.",
     )
     flags.add_argument("--output", metavar="FOLDER", default="runs/tune", help="(runs/tune)")

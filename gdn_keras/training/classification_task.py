@@ -1,36 +1,31 @@
-"""Classification: a network trained on images and tested at all sizes."""
+"""Classification: a network trained on images, tested at all sizes, and the report of it."""
 
+import contextlib
 import time
 import zlib
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import keras
 import numpy as np
 
+from gdn_keras import datasets
 from gdn_keras.analysis import (
     SizeResult,
     effective_training_scales,
     evaluate_by_size,
+    first_layer_fields,
+    plots,
+    second_layer_fields,
     selection_slope,
 )
-from gdn_keras.datasets import (
-    ImageData,
-    LabelledImages,
-    RandomAffine,
-    RandomBlur,
-    RandomFrame,
-    RandomLight,
-    evaluation_pipeline,
-    steps_per_epoch,
-    training_pipeline,
-)
+from gdn_keras.datasets import ImageData, LabelledImages, steps_per_epoch
 from gdn_keras.models import Classifier, gaussian_derivative_network, parameter_counts, retarget
 from gdn_keras.presets import PRESETS
 from gdn_keras.reporting import Reporter
-from gdn_keras.training.classification_report import channels_label, report_sections, summarize
 from gdn_keras.training.recipe import LOSSES, Recipe
-from gdn_keras.training.report_page import Section, shown
-from gdn_keras.training.run_folder import BEST, csv_text
+from gdn_keras.training.run_folder import BEST, Picture, Section, csv_text, markdown_table, shown
 from gdn_keras.training.task import Task
 
 ACCURACY = "accuracy.csv"
@@ -39,6 +34,8 @@ _DIGIT = 28  # pixels of an object that is shifted by at most one
 _IMAGES_FOR_SCALES = 1000
 _REFERENCE_IMAGES = 100
 _AT_ONCE = 64  # images that are in memory to be summed up
+# Fields of the recipe that `gaussian_derivative_network` takes under the same names.
+_NETWORK = "scale_ratio pooling scale_dropout sampling cone readout order zero_order residual"
 
 
 class Classification(Task):
@@ -60,7 +57,7 @@ class Classification(Task):
     def __init__(self, recipe: Recipe, data: ImageData):
         self.recipe: Recipe = recipe
         self.data = data
-        self.title = f"{recipe.network} network, {channels_label(recipe.scales)}"
+        self.title = f"{recipe.network} network, {_channels(recipe.scales)}"
 
     @property
     def steps(self) -> int:
@@ -69,11 +66,11 @@ class Classification(Task):
     @property
     def description(self) -> str:
         data, channels = self.data, len(self.recipe.training_scales)
+        at = f" at size {shown(data.train_sizes)}" if data.train_sizes else ""
         return (
             f"the {self.recipe.network} network with {channels} scale channel"
             f"{'s' * (channels > 1)}, on {len(data.train.labels)} images of "
-            f"{len(data.class_names)} classes"
-            + (f" at size {shown(data.train_sizes)}" if data.train_sizes else "")
+            f"{len(data.class_names)} classes{at}"
         )
 
     def settings(self) -> dict[str, Any]:
@@ -86,15 +83,7 @@ class Classification(Task):
             widths=recipe.widths or PRESETS[recipe.network]["parameters"]["widths"],
             num_classes=len(data.class_names),
             scales=recipe.training_scales,
-            scale_ratio=recipe.scale_ratio,
-            pooling=recipe.pooling,
-            scale_dropout=recipe.scale_dropout,
-            sampling=recipe.sampling,
-            cone=recipe.cone,
-            readout=recipe.readout,
-            order=recipe.order,
-            zero_order=recipe.zero_order,
-            residual=recipe.residual,
+            **{name: getattr(recipe, name) for name in _NETWORK.split()},
         )
         return Classifier(network, data.class_names, data.preprocessor)
 
@@ -103,35 +92,30 @@ class Classification(Task):
         return {"loss": LOSSES[self.recipe.loss](from_logits=True), "metrics": [accuracy]}
 
     def batches(self, first_epoch: int) -> Any:
-        return training_pipeline(
-            *self.data.train,
-            batch_size=self.recipe.batch_size,
-            num_classes=len(self.data.class_names),
-            seed=self.recipe.seed,
-            initial_epoch=first_epoch,
-            augment=self.augmentation(),
-        )
+        options = {"seed": self.recipe.seed, "initial_epoch": first_epoch}
+        options |= {"augment": self.augmentation(), **self._batch()}
+        return datasets.training_pipeline(*self.data.train, **options)
+
+    def validation(self) -> Any:
+        return datasets.evaluation_pipeline(*self.data.validation, **self._batch())
+
+    def _batch(self) -> dict[str, int]:
+        count = len(self.data.class_names)
+        return {"batch_size": self.recipe.batch_size, "num_classes": count}
 
     def augmentation(self) -> list[keras.Layer]:
         """The layers that change each batch of training images."""
         recipe, layers = self.recipe, []
         if recipe.augment is not None:
             smallest, largest = recipe.augment
-            layers.append(RandomAffine(shift=smallest / _DIGIT))
+            layers.append(datasets.RandomAffine(shift=smallest / _DIGIT))
             # Otherwise there is nothing around the objects to cut off.
             if largest < min(self.data.train.images.shape[1:3]):
-                layers.append(RandomFrame(largest / 2, largest))
+                layers.append(datasets.RandomFrame(largest / 2, largest))
         if recipe.light:
             pixels = None if self.data.preprocessor is None else (0.0, 255.0)
-            layers += [RandomLight(value_range=pixels), RandomBlur()]
+            layers += [datasets.RandomLight(value_range=pixels), datasets.RandomBlur()]
         return layers
-
-    def validation(self) -> Any:
-        return evaluation_pipeline(
-            *self.data.validation,
-            batch_size=self.recipe.batch_size,
-            num_classes=len(self.data.class_names),
-        )
 
     def finish(self, model: keras.Model) -> keras.Model:
         recipe, shape = self.recipe, image_shape(self.data)
@@ -141,15 +125,12 @@ class Classification(Task):
         return retarget(model, shape, recipe.scales, surround=recipe.surround)
 
     def evaluate(self, model: keras.Model, reporter: Reporter) -> dict[str, Any]:
-        began, sizes = time.monotonic(), sizes_of(self.data)
-
         def say(result: SizeResult) -> None:
             what = f"test size {result.size:<6.3g}" if result.size is not None else "validation"
             reporter.line(f"{what} {result.accuracy:7.2%}")
 
-        results = evaluate_by_size(
-            model, lambda size: images_at(self.data, size), sizes, self.recipe.batch_size, say
-        )
+        began, sizes, images = time.monotonic(), sizes_of(self.data), partial(images_at, self.data)
+        results = evaluate_by_size(model, images, sizes, self.recipe.batch_size, say)
         reporter.line(f"Tested in {time.monotonic() - began:.0f} s.")
         return {
             "size_name": self.data.size_name,
@@ -167,9 +148,8 @@ class Classification(Task):
         images, trained_on = self._first_images(_IMAGES_FOR_SCALES), model
         if self.recipe.surround or image_shape(self.data) != images.shape[1:]:
             trained_on = retarget(model, images.shape[1:], surround=0.0)
-        found: dict[str, Any] = {
-            "effective_training_scales": effective_training_scales(trained_on, images)
-        }
+        effective = effective_training_scales(trained_on, images)
+        found: dict[str, Any] = {"effective_training_scales": effective}
         sizes = [result.size for result in results if result.size is not None]
         if len(sizes) > 1:
             # Beyond the middle half, in logarithm, winning channels run out.
@@ -186,12 +166,44 @@ class Classification(Task):
         return {ACCURACY: csv_text(rows)}
 
     def summary(self, results: dict[str, Any]) -> str:
-        return summarize(results)
+        """The accuracy at the training size, and the lowest one over sizes.
+
+        The smallest half octave, where objects lose their detail, and the largest octave, where
+        they leave the frame, are left to the table.
+        """
+        accuracies = _curve(results)
+        if len(accuracies) < 2:
+            return f"{_percent(min(accuracies.values()))} of the test images recognised."
+        low, high = min(accuracies) * 2**0.5, max(accuracies) / 2
+        inside = {s: a for s, a in accuracies.items() if low * 0.999 <= s <= high * 1.001}
+        inside = inside if 2 * len(inside) > len(accuracies) else accuracies
+        worst = min(inside, key=lambda size: inside[size])
+        sizes = results["settings"]["train_sizes"]
+        trained = [f"{100 * accuracies[s]:.2f} % at size {s:g}" for s in sizes if s in accuracies]
+        return (
+            (f"Trained on size {shown(sizes)} only" if sizes else "Trained")
+            + (f" ({', '.join(trained)})" if trained else "")
+            + f": at least {_percent(inside[worst])} at every test size from {min(inside):.3g} to "
+            f"{max(inside):.3g}, the lowest at {worst:.3g}."
+        )
 
     def sections(
         self, results: dict[str, Any], model: keras.Model, others: dict[str, dict[str, Any]]
     ) -> list[Section]:
-        return report_sections(results, model, others)
+        counts = results["parameters"]
+        text = [f"{counts['trainable']} parameters ({counts['paper']} as the paper counts)."]
+        if "selection_slope" in results:
+            low, high = results["selection_sizes"]
+            text.append(
+                f"Selected scale over size, both logarithmic, sizes {low:.3g} to {high:.3g}: slope "
+                f"{results['selection_slope']:.2f} (1 is perfect)."
+            )
+        if "effective_training_scales" in results:
+            low, high = results["effective_training_scales"]
+            text.append(f"Effective training scales: sigma_0 from {low:.3g} to {high:.3g}.")
+        curves = {_channels(results["scales"]): _curve(results)}
+        curves |= {name: _curve(other) for name, other in others.items()}
+        return [*text, _table(results, curves), *_pictures(results, model, curves)]
 
     def export_options(self) -> dict[str, Any]:
         softmax, sizes = self.recipe.loss == "softmax", self.data.train_sizes
@@ -204,11 +216,6 @@ class Classification(Task):
     def _first_images(self, count: int) -> np.ndarray:
         images, labels = self.data.train
         return np.asarray(images[: min(count, len(labels))])
-
-
-def _as_dict(result: SizeResult) -> dict[str, Any]:
-    selected = None if result.selected is None else result.selected.tolist()
-    return {**result._asdict(), "confusion": result.confusion.tolist(), "selected": selected}
 
 
 def images_at(data: ImageData, size: float | None) -> LabelledImages:
@@ -229,12 +236,12 @@ def image_shape(data: ImageData) -> tuple[int, int, int]:
 
 def describe_data(data: ImageData) -> dict[str, Any]:
     """The data as plain values, by which a run knows them again."""
-    images, tested = data.train.images, images_at(data, sizes_of(data)[0])
+    tested = images_at(data, sizes_of(data)[0])
     return {
         "data": data.name,
         "class_names": list(data.class_names),
         "training_images": len(data.train.labels),
-        "training_frame": list(images.shape[1:]),
+        "training_frame": list(data.train.images.shape[1:]),
         "training_checksum": _checksum(data.train),
         "validation_checksum": _checksum(data.validation),
         "train_sizes": list(data.train_sizes),
@@ -251,3 +258,75 @@ def _checksum(part: LabelledImages) -> int:
         chunk = np.ascontiguousarray(part.images[start : start + _AT_ONCE])
         checksum = zlib.crc32(chunk.data, checksum)
     return checksum
+
+
+def _as_dict(result: SizeResult) -> dict[str, Any]:
+    selected = None if result.selected is None else result.selected.tolist()
+    return {**result._asdict(), "confusion": result.confusion.tolist(), "selected": selected}
+
+
+def _curve(results: dict[str, Any]) -> dict[float, float]:
+    """`{size: accuracy}` of a run's results."""
+    return {row["size"]: row["accuracy"] for row in results["sizes"]}
+
+
+def _channels(scales: Sequence[float]) -> str:
+    return "single scale channel" if len(scales) == 1 else f"{len(scales)} scale channels"
+
+
+def _table(results: dict[str, Any], curves: Mapping[str, dict[float, float]]) -> str:
+    rows = []
+    for size in _curve(results):
+        trained = " (trained)" if size in results["settings"]["train_sizes"] else ""
+        cells = [f"{100 * c[size]:.2f}" if size in c else "" for c in curves.values()]
+        rows.append([f"{'validation' if size is None else f'{size:.3g}'}{trained}", *cells])
+    head = "images" if rows[0][0] == "validation" else results["size_name"]
+    return markdown_table([head, *(f"{name}, %" for name in curves)], rows)
+
+
+def _pictures(
+    results: dict[str, Any], model: keras.Model, curves: Mapping[str, dict[float, float]]
+) -> list[Picture]:
+    rows, settings, scales = results["sizes"], results["settings"], results["scales"]
+    sizes, selected = [row["size"] for row in rows], [row["selected"] for row in rows]
+    axis = {"training_sizes": settings["train_sizes"], "size_name": results["size_name"]}
+    pictures = []
+    if len(sizes) > 1:
+        text = "Accuracy over test size; on the right the upper part."
+        draw = partial(plots.draw_generalization, curves, **axis)
+        pictures.append(Picture("scale_generalization.png", text, draw))
+    if len(sizes) > 1 and len(scales) > 1:
+        text = (
+            "Share of the test images won by each scale channel, for each test size. Scale "
+            "selection follows size: a diagonal band."
+        )
+        draw = partial(plots.draw_selection, sizes, scales, selected, **axis)
+        pictures.append(Picture("scale_selection.png", text, draw))
+    text = (
+        "Learned receptive fields: the first layer, and the second along each unit's strongest "
+        "input; red excites, blue inhibits."
+    )
+    draw = partial(_draw_receptive_fields, model)
+    pictures.append(Picture("receptive_fields.png", text, draw))
+    worst = min(rows, key=lambda row: row["accuracy"])
+    names = {"class_names": settings["class_names"], "size": worst["size"]}
+    text = "True and predicted classes, at the test size of the lowest accuracy."
+    draw = partial(plots.draw_confusion, worst["confusion"], **names)
+    return [*pictures, Picture("confusion.png", text, draw)]
+
+
+def _draw_receptive_fields(model: keras.Model, path: Any) -> None:
+    """Receptive fields of the first layers by name, for each color of the image."""
+    first = first_layer_fields(model)
+    count = first.shape[1]
+    colors = ("red", "green", "blue") if count == 3 else range(1, count + 1)
+    names = ["first layer"] if count == 1 else [f"first layer, {color}" for color in colors]
+    fields = {name: first[:, channel] for channel, name in enumerate(names)}
+    with contextlib.suppress(ValueError):  # there is only one layer
+        fields["second layer, along the strongest input"] = second_layer_fields(model)
+    plots.draw_receptive_fields(fields, path)
+
+
+def _percent(share: float) -> str:
+    """Rounded down, for "at least"."""
+    return f"{np.floor(share * 1e4 + 1e-6) / 100:.2f} %"

@@ -18,7 +18,7 @@ from gdn_keras.training import distribution
 from gdn_keras.training.engine import Run
 from gdn_keras.training.fitting import TrainingStopped
 from gdn_keras.training.recipe import TrainingRecipe
-from gdn_keras.training.report_page import shown
+from gdn_keras.training.run_folder import shown
 from gdn_keras.training.task import Task
 
 _GROUPS = ("network", "training", "machine", "data")
@@ -26,20 +26,19 @@ _GROUPS = ("network", "training", "machine", "data")
 SomeRecipe = TypeVar("SomeRecipe", bound=TrainingRecipe)
 
 
+def help_formatter(prog: str) -> argparse.HelpFormatter:
+    """Help of commands: descriptions as they are written, and short columns of flags."""
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=30, width=100)
+
+
 def recipe_parser(
     description: str | None, output: str, recipe: type[TrainingRecipe], **defaults: Any
 ) -> argparse.ArgumentParser:
-    """The flags of a training command, made from the fields of its recipe.
-
-    `output` is the folder where everything goes by default; `defaults` are those of flags that have
-    others than the recipe's.
-    """
+    """The flags of a training command, from the fields of its recipe, with these `defaults`."""
     parser = argparse.ArgumentParser(
         description=description,
         usage="%(prog)s [flags]",
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
-            prog, max_help_position=30, width=100
-        ),
+        formatter_class=help_formatter,
         epilog="A run that was stopped goes on when the same command is given again.",
     )
     text = f"where everything goes (default: {output})"
@@ -48,21 +47,20 @@ def recipe_parser(
     groups = {name: parser.add_argument_group(name) for name in _GROUPS}
     for field in dataclasses.fields(recipe):
         about = field.metadata
-        if about["flag"] is not None:
-            flag = about["flag"] or f"--{field.name.replace('_', '-')}"
-            default = defaults.get(field.name, field.default)
-            text = recipe.texts[field.name] + (f" (default: {shown(default)})" if default else "")
-            own = {"action": "store_true"} if field.default is False else about["argument"]
-            own = {"help": text, **own, "dest": field.name, "default": defaults.get(field.name)}
-            groups[about["group"]].add_argument(flag, **own)
-    groups["machine"].add_argument(
-        "--cluster",
-        nargs="*",
-        metavar="HOST:PORT N I",
-        help="train on several machines together, with KERAS_BACKEND=jax: where process 0 is, how "
-        "many processes there are, and which of them this is, from 0 on; without values under "
-        "Slurm and Open MPI (docs/cluster.md)",
+        if about["flag"] is None:
+            continue
+        flag = about["flag"] or f"--{field.name.replace('_', '-')}"
+        default = defaults.get(field.name, field.default)
+        text = recipe.texts[field.name] + (f" (default: {shown(default)})" if default else "")
+        own = {"action": "store_true"} if field.default is False else about["argument"]
+        own = {"help": text, **own, "dest": field.name, "default": defaults.get(field.name)}
+        groups[about["group"]].add_argument(flag, **own)
+    text = (
+        "train on several machines together, with KERAS_BACKEND=jax: where process 0 is, how many "
+        "processes there are, and which of them this is, from 0 on; without values under Slurm and "
+        "Open MPI (docs/cluster.md)"
     )
+    groups["machine"].add_argument("--cluster", nargs="*", metavar="HOST:PORT N I", help=text)
     return parser
 
 
@@ -104,7 +102,7 @@ def run_command(
     arguments: Sequence[str] | None = None,
     reporter: Reporter | None = None,
 ) -> int:
-    """Parses, runs and reports.
+    """Parses, runs and reports; the exit code is that of `exit_code`.
 
     Args:
         parser: As from `recipe_parser`, with further flags.
@@ -112,9 +110,6 @@ def run_command(
             below the output folder; the last one, "", has it all and is drawn beside the others.
         arguments: The command line; that of the process if `None`.
         reporter: What the runs speak through; to standard output by default.
-
-    Returns:
-        The exit code, see `exit_code`.
     """
     options = parser.parse_args(arguments)
     cluster, speaking = options.cluster is not None, reporter or Reporter()
@@ -151,7 +146,7 @@ def run_command(
 def exit_code(
     prepare: Callable[[], Any], work: Callable[[Any], None], reporter: Reporter | None = None
 ) -> int:
-    """The exit code of what a command does: `work(prepare())`, errors told in one sentence.
+    """Does `work(prepare())`, with errors told in one sentence.
 
     Returns:
         0, or 2 for a mistake in the command, 130 after Ctrl-C, 1 for a run that had to end.
@@ -197,13 +192,12 @@ def _runs(
         for name, folder in zip(names, folders, strict=True)
     }
     *others, (_, last) = tasks.items()
-    runs = {
-        name: Run(task, output / name.replace(" ", "_"), None, reporter) for name, task in others
-    }
+    runs = [Run(task, output / name.replace(" ", "_"), None, reporter) for name, task in others]
     final = Run(last, output, compare, reporter)
     # Their results are not there before they have run.
-    final.compare = {**{name: run.folder for name, run in runs.items()}, **final.compare}
-    return [*runs.values(), final]
+    before = {name: run.folder for (name, _), run in zip(others, runs, strict=True)}
+    final.compare = {**before, **final.compare}
+    return [*runs, final]
 
 
 def _announce(run: Run) -> None:

@@ -36,7 +36,7 @@ from gdn_keras.training.detection_task import (
     points_network,
 )
 from gdn_keras.training.recipe import CHANNELS, COUNT, at_least, increasing, recipe, setting
-from gdn_keras.training.report_page import Picture, Section, markdown_table, shown
+from gdn_keras.training.run_folder import Picture, Section, markdown_table, shown
 
 CLASSES = 10
 _PART_THRESHOLD = 0.7

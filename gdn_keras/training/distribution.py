@@ -18,6 +18,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from gdn_keras.checks import require
 from gdn_keras.training.recipe import TrainingRecipe
 
 
@@ -33,21 +34,15 @@ def join(
         process: Which of them this is, from 0 on.
 
     Raises:
-        ValueError: If Keras does not run on JAX, an argument is wrong, or the environment does
-            not tell.
+        ValueError: If Keras does not run on JAX, or who takes part is wrong or unknown.
         OSError: If the others cannot be reached.
     """
-    if keras.backend.backend() != "jax":
-        raise ValueError(
-            "Training on several machines needs JAX: set KERAS_BACKEND=jax. "
-            f"Received: backend={keras.backend.backend()!r}"
-        )
+    if (backend := keras.backend.backend()) != "jax":
+        text = "Training on several machines needs JAX: set KERAS_BACKEND=jax."
+        raise ValueError(f"{text} Received: {backend=}")
     known = process is not None and processes is not None and 0 <= process < processes
-    if address is not None and not known:
-        raise ValueError(
-            "`process` must lie from 0 to `processes` - 1. "
-            f"Received: process={process}, processes={processes}"
-        )
+    if address is not None:
+        require(known, "process", f"lie from 0 to `processes` - 1, of {processes}", process)
     import jax
 
     try:
@@ -70,11 +65,7 @@ def leave() -> None:
 
 
 def abandon(code: int) -> int:
-    """Ends a failed process at once where there are others, for which it would wait otherwise.
-
-    Returns:
-        `code`, where there are none or nothing failed.
-    """
+    """Ends a failed process at once where there are others, for which it would wait otherwise."""
     if code and process_count() > 1:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -117,10 +108,8 @@ def prepare_together(prepare: Callable[[], Sequence[Any]]) -> list[Any]:
         raise ValueError(f"Process {failed.argmax()} could not begin; its own message says why")
     differing = fingerprints != fingerprints[0]
     if differing.any():
-        raise ValueError(
-            "All processes of a run must be given the same settings. "
-            f"Received: others in process {differing.argmax()}"
-        )
+        text = "All processes of a run must be given the same settings."
+        raise ValueError(f"{text} Received: others in process {differing.argmax()}")
     return runs
 
 
@@ -149,14 +138,10 @@ def copy_state(source: keras.Model, target: keras.Model) -> None:
 
 
 class OnCopy(keras.callbacks.Callback):
-    """Lets a callback see, after each epoch, a copy of the model that is this process's own.
+    """Lets a callback see, after each epoch, a copy of the model, compiled, on one device.
 
     What is computed from distributed variables must be computed in all processes, and a file is
     written in one.
-
-    Args:
-        copy: An equal model, compiled, with its variables on one device.
-        callback: It hears of the end of epochs only.
     """
 
     def __init__(self, copy: keras.Model, callback: keras.callbacks.Callback):
@@ -198,24 +183,15 @@ def training_strategy() -> Any:
 
 
 def device_count(recipe: TrainingRecipe) -> int:
-    """How many devices a batch of this recipe is shared out over.
-
-    Raises:
-        ValueError: If it cannot be shared out evenly.
-    """
+    """How many devices a batch of this recipe is shared out over, which must be even."""
     backend = keras.backend.backend()
     if backend not in ("tensorflow", "jax"):
-        raise ValueError(
-            "Several devices need Keras on TensorFlow or JAX. "
-            f"Received: distribute=True, backend={backend!r}"
-        )
+        text = "Several devices need Keras on TensorFlow or JAX."
+        raise ValueError(f"{text} Received: distribute=True, {backend=}")
     strategy = training_strategy()
     devices = strategy.num_model_replicas if backend == "jax" else strategy.num_replicas_in_sync
-    if recipe.batch_size % devices:
-        raise ValueError(
-            f"`batch_size` must be a multiple of the number of devices, {devices}. "
-            f"Received: batch_size={recipe.batch_size}"
-        )
+    text = f"be a multiple of the number of devices, {devices}"
+    require(recipe.batch_size % devices == 0, "batch_size", text, recipe.batch_size)
     return devices
 
 

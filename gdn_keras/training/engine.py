@@ -16,7 +16,6 @@ from gdn_keras.export import export_saved_model, is_export_of
 from gdn_keras.reporting import Reporter
 from gdn_keras.training import distribution
 from gdn_keras.training.fitting import TrainingStopped, build, train
-from gdn_keras.training.report_page import settings_table, write_page
 from gdn_keras.training.run_folder import (
     HISTORY,
     LOGS,
@@ -29,7 +28,9 @@ from gdn_keras.training.run_folder import (
     open_run,
     read_results,
     save_model,
+    settings_table,
     taking_up,
+    write_page,
     write_text,
 )
 from gdn_keras.training.task import Task
@@ -110,11 +111,9 @@ class Run:
                 return self._after_training(model)
             except (KeyboardInterrupt, OSError) as error:
                 interrupted = isinstance(error, KeyboardInterrupt)
-                raise TrainingStopped(
-                    f"Stopped{'' if interrupted else f': {error}'}. The trained network is in "
-                    f"{file}; the same command goes on with what comes after the training.",
-                    interrupted,
-                ) from error
+                text = f"Stopped{'' if interrupted else f': {error}'}. The trained network is in "
+                text += f"{file}; the same command goes on with what comes after the training."
+                raise TrainingStopped(text, interrupted) from error
 
     def _train(self) -> keras.Model:
         model = build(self.task) if self._model is None else self._model

@@ -23,11 +23,7 @@ _TIMED_STEPS = 8  # after which the time of a training is told
 
 
 class TrainingStopped(RuntimeError):
-    """A run that ended early; the message says why and how to go on.
-
-    Attributes:
-        interrupted: Whether the user stopped it.
-    """
+    """A run that ended early, `interrupted` by the user or not; the message says how to go on."""
 
     def __init__(self, message: str, interrupted: bool = False):
         super().__init__(message)
@@ -46,12 +42,11 @@ def build(task: Task) -> keras.Model:
 def compile_model(model: keras.Model, task: Task) -> None:
     """Compiles any model for a task: its loss, and Adam with a half cosine over all steps."""
     recipe = task.recipe
-    schedule = keras.optimizers.schedules.CosineDecay(
-        recipe.learning_rate,
-        task.steps * recipe.epochs,
-        alpha=recipe.final_learning_rate / recipe.learning_rate,
+    rate, share = recipe.learning_rate, recipe.final_learning_rate / recipe.learning_rate
+    steps = task.steps * recipe.epochs
+    optimizer = keras.optimizers.Adam(
+        keras.optimizers.schedules.CosineDecay(rate, steps, alpha=share)
     )
-    optimizer = keras.optimizers.Adam(schedule)
     if recipe.precision == "float16":
         # Keras would wrap it by itself, but not recognize it again when it loads the file.
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
@@ -80,13 +75,11 @@ def _own_share(batches: Any, recipe: TrainingRecipe) -> Any:
 def train(model: keras.Model, task: Task, folder: Path, reporter: Reporter) -> None:
     """Trains in `folder`, from the beginning or from where a run of equal settings was stopped.
 
-    After each epoch, last.keras holds weights and optimizer, best.keras the best epoch where the
-    task has a score, and history.csv the history. Batches depend on the seed and the epoch only,
-    so a run that was killed ends with the weights of one that was not. The model, from `build`, is
-    trained in place.
+    Batches depend on the seed and the epoch only, so a run that was killed ends with the weights of
+    one that was not. The model, from `build`, is trained in place.
 
     Raises:
-        TrainingStopped: By Ctrl-C, a full disk or a non-finite loss; a message for the user.
+        TrainingStopped: By Ctrl-C, a full disk or a non-finite loss.
     """
     recipe = task.recipe
     _make_deterministic(recipe)
@@ -191,10 +184,7 @@ def _precision(precision: str) -> Iterator[None]:
 
 
 class ProgressLine(keras.callbacks.Callback):
-    """One line for the whole training, with the time left; in a log file, one line an epoch.
-
-    `steps` are those of an epoch; the logged value `score` is shown after each.
-    """
+    """One line for the whole training, with the time left; in a log file, one line an epoch."""
 
     def __init__(self, epochs: int, steps: int, reporter: Reporter, score: str | None = None):
         super().__init__()
@@ -224,22 +214,22 @@ class ProgressLine(keras.callbacks.Callback):
         self.reporter.line(self._line(time.monotonic()) + score)
 
     def _estimate(self, now: float) -> str:
-        before, began = self._first or (0, now)
-        seconds = (now - began) / (self._done - before) * (self.steps * self.epochs - self._done)
         memory = peak_memory()
-        return f"The training will take about {datetime.timedelta(seconds=round(seconds))}" + (
-            f" and {memory / 2**30:.1f} GB of memory." if memory else "."
-        )
+        text = f"The training will take about {self._left(now)}"
+        return text + (f" and {memory / 2**30:.1f} GB of memory." if memory else ".")
+
+    def _left(self, now: float) -> str:
+        before, began = self._first or (self._done, now)
+        if self._done == before:
+            return "-:--:--"
+        seconds = (now - began) / (self._done - before) * (self.steps * self.epochs - self._done)
+        return str(datetime.timedelta(seconds=round(seconds)))
 
     def _line(self, now: float) -> str:
-        total, (before, began) = self.steps * self.epochs, self._first or (0, now)
-        share, epoch, left = self._done / total, -(-self._done // self.steps), "-:--:--"
-        if self._done > before:
-            seconds = (now - began) / (self._done - before) * (total - self._done)
-            left = str(datetime.timedelta(seconds=round(seconds)))
+        share, epoch = self._done / (self.steps * self.epochs), -(-self._done // self.steps)
         return (
             f"epoch {epoch:>{len(str(self.epochs))}}/{self.epochs} [{'=' * int(20 * share):<20}] "
-            f"{share:4.0%}  ETA {left}  loss {self.loss:.4f}"
+            f"{share:4.0%}  ETA {self._left(now)}  loss {self.loss:.4f}"
         )
 
 

@@ -36,7 +36,7 @@ from gdn_keras.training.picture_precision import (
     report,
 )
 from gdn_keras.training.recipe import COUNT, at_least, recipe, setting
-from gdn_keras.training.report_page import Section, shown
+from gdn_keras.training.run_folder import Section, shown
 
 _LENGTHS = (26, 30)  # pixels of the median object in training, where the pictures may be resampled
 _ENLARGED = 2.0  # most that training pictures are

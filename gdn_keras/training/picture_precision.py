@@ -15,7 +15,7 @@ from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
 from gdn_keras.detection.tiles import predict_tiled
 from gdn_keras.training.detection_task import as_json, page_of
-from gdn_keras.training.report_page import Picture, Section, markdown_table, shown
+from gdn_keras.training.run_folder import Picture, Section, markdown_table, shown
 
 MAGNIFICATIONS = tuple(2.0 ** (k / 2) for k in range(-2, 3))
 _CONFIDENCE = 0.05  # low enough to see all of the curve of precision over recall

@@ -1,4 +1,4 @@
-"""The folder of a run: every file whole or not there, one run only, and its checkpoints."""
+"""The folder of a run: every file whole or not there, one run only, checkpoints and report."""
 
 import contextlib
 import csv
@@ -8,9 +8,9 @@ import math
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 
@@ -37,7 +37,7 @@ def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
 
     Raises:
         ValueError: If the folder holds a run with other settings, or files that no run wrote.
-        OSError: If it cannot be written to, or is not a folder.
+        OSError: If it cannot be written to.
     """
     folder = Path(folder).expanduser()
     try:
@@ -45,19 +45,15 @@ def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".writable-"):
             pass
     except OSError as error:
-        raise OSError(
-            f"`folder` must be one that can be written to, and {folder} cannot be written to "
-            f"({error.strerror or error})."
-        ) from error
+        reason = f"{folder} cannot be written to ({error.strerror or error})"
+        raise OSError(f"`folder` must be one that can be written to, and {reason}.") from error
     known = read_settings(folder)
     if known is None:
         names = (LAST, BEST, MODEL, SAVED_MODEL, HISTORY, REPORT)
         found = [name for name in names if (folder / name).exists()]
         if found:
-            raise ValueError(
-                f"{folder} holds {', '.join(found)} but no {SETTINGS}, so their run is unknown. "
-                "Give another `folder`."
-            )
+            text = f"{folder} holds {', '.join(found)} but no {SETTINGS}, so their run is unknown."
+            raise ValueError(f"{text} Give another `folder`.")
         try:
             with replacing(folder / SETTINGS, exclusive=True) as temporary:
                 temporary.write_text(json.dumps(settings, indent=2) + "\n")
@@ -79,11 +75,7 @@ def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
 
 @contextlib.contextmanager
 def taking_up(folder: Path) -> Iterator[None]:
-    """Locks the run in a folder against other processes; a kill releases it.
-
-    Raises:
-        OSError: If another process is at work on it.
-    """
+    """Locks the run in a folder against other processes; a kill releases it."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -93,10 +85,8 @@ def taking_up(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(settings, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise OSError(
-                f"Another process is at work on the run in {folder}. Wait for its end, or give "
-                "another folder."
-            ) from None
+            text = f"Another process is at work on the run in {folder}."
+            raise OSError(f"{text} Wait for its end, or give another folder.") from None
         except OSError:  # a file system without locks
             pass
         yield
@@ -119,13 +109,10 @@ def read_results(folder: str | os.PathLike, name: str) -> dict[str, Any]:
     try:
         return json.loads(file.read_text())
     except OSError as error:
-        raise ValueError(
-            f"{folder} holds no finished run: {file} is missing. Train there first."
-        ) from error
+        reason, said = "is missing. Train there first.", error
     except ValueError as error:
-        raise ValueError(
-            f"{folder} holds no finished run: {file} is damaged ({error}). Train there again."
-        ) from error
+        reason, said = f"is damaged ({error}). Train there again.", error
+    raise ValueError(f"{folder} holds no finished run: {file} {reason}") from said
 
 
 def write_text(file: Path, text: str) -> None:
@@ -153,11 +140,7 @@ def save_model(model: keras.Model, file: Path, rows: Sequence[Row] | None = None
 
 
 def load_network(file: Path) -> keras.Model:
-    """The network of a .keras file, without running code from it.
-
-    Raises:
-        OSError: If it cannot be loaded, with one sentence.
-    """
+    """The network of a .keras file, without running code from it; an `OSError` if that fails."""
     try:
         check_modest(file)
         return keras.saving.load_model(file, compile=False, safe_mode=True)
@@ -192,20 +175,14 @@ class Checkpoints(keras.callbacks.Callback):
         self.rows: list[Row] = []  # the history in last.keras
 
     def restore(self, model: keras.Model) -> int:
-        """Puts `model` (compiled) into the state of last.keras; the number of epochs done.
-
-        Raises:
-            OSError: If there are checkpoints and all are damaged.
-        """
+        """Puts `model` (compiled) into the state of last.keras; the number of epochs done."""
         files = [file for file in (self.folder / LAST, self.folder / BEST) if file.exists()]
         if not files:
             return 0
         file = next((file for file in files if is_whole(file, _ROWS)), None)
         if file is None:
-            raise OSError(
-                f"{files[0]} is damaged, and there is no other checkpoint to go on from. Put a "
-                "copy of it back, or remove it to begin anew."
-            )
+            text = f"{files[0]} is damaged, and there is no other checkpoint to go on from."
+            raise OSError(f"{text} Put a copy of it back, or remove it to begin anew.")
         if file != files[0]:
             self.reporter.line(f"{files[0]} is damaged; {file} takes its place.")
         model.load_weights(file)
@@ -231,3 +208,55 @@ class Checkpoints(keras.callbacks.Callback):
         row = self.rows[-1]
         score = f" (validation {row[self.score]:.2%})" if self.score else ""
         return f"{self.folder / LAST} holds the network after epoch {row['epoch']}{score}."
+
+
+class Picture(NamedTuple):
+    """A picture of a report, which is left out where `draw(path)` raises `ImportError`."""
+
+    name: str
+    caption: str
+    draw: Callable[[Path], Any]
+
+
+Section = str | Picture  # Markdown, or a picture
+
+
+def write_page(folder: Path, sections: Sequence[Section], reporter: Reporter) -> None:
+    """Draws the pictures and writes report.md; the reporter is told if they are left out."""
+    (folder / PICTURES).mkdir(exist_ok=True)
+    parts, missing = [], ""
+    for section in sections:
+        if isinstance(section, str):
+            parts.append(section.strip())
+            continue
+        try:
+            with replacing(folder / PICTURES / section.name) as temporary:
+                section.draw(temporary)
+        except ImportError as error:
+            missing = f"Pictures were left out. {error}"
+        else:
+            caption = section.caption
+            parts.append(f"![{caption}]({PICTURES}/{section.name})\n\n*{caption}*")
+    if missing:
+        reporter.line(missing)
+        parts.append(missing)
+    write_text(folder / REPORT, "\n\n".join(parts) + "\n")
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def settings_table(settings: dict[str, Any]) -> str:
+    """Settings that are not `None`, one a row."""
+    rows = [(name, shown(value)) for name, value in settings.items() if value is not None]
+    return markdown_table(("setting", "value"), rows)
+
+
+def shown(value: Any) -> str:
+    """A value or a list of values as a report prints it."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value))
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

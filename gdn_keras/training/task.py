@@ -6,7 +6,7 @@ import keras
 
 from gdn_keras.reporting import Reporter
 from gdn_keras.training.recipe import TrainingRecipe
-from gdn_keras.training.report_page import Section
+from gdn_keras.training.run_folder import Section
 
 
 class Task:

@@ -11,8 +11,7 @@ import keras_tuner
 import numpy as np
 
 from gdn_keras.analysis.plots import COLORS, MARKERS, figure_file
-from gdn_keras.training.report_page import Picture, markdown_table, write_page
-from gdn_keras.training.run_folder import csv_text, write_text
+from gdn_keras.training.run_folder import Picture, csv_text, markdown_table, write_page, write_text
 from gdn_keras.tuning.hypermodel import OBJECTIVE, GaussianDerivativeHyperModel
 
 Row = dict[str, Any]
