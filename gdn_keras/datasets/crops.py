@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gdn_keras.checks import check_integer
-from gdn_keras.datasets.boxes import BoxedImage, pad_boxes, read_boxed_image
+from gdn_keras.datasets.boxes import BoxedImage, read_boxed_image
 from gdn_keras.datasets.image_files import import_pillow
-from gdn_keras.datasets.pipelines import AHEAD
+from gdn_keras.datasets.pipelines import drawn_pipeline
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -187,43 +186,16 @@ def crop_pipeline(
 ) -> "tf.data.Dataset":
     """Endless batches of crops for `Detector.fit`.
 
-    Batch `k` holds crops `k * batch_size` and on of this seed, so that a run that was stopped goes
-    on as if it had not been, given the number of its `first` batch.
-
     Args:
         crops: What to draw.
         batch_size: Crops in a batch.
         seed: Non-negative integer.
-        first: The batch to begin with.
+        first: The batch to begin with: batch `k` holds crops `k * batch_size` and on.
 
     Returns:
         `tf.data.Dataset` of uint8 images `[batch, side, side, channels]` and a dictionary of
         float32 "boxes" `[batch, n, 4]` and int32 "labels" `[batch, n]`, padded by -1.
     """
-    import tensorflow as tf
-
-    check_integer("batch_size", batch_size)
-    for name, value in (("seed", seed), ("first", first)):
-        check_integer(name, value, 0)
-
-    def draw(batch: np.ndarray) -> tuple[np.ndarray, ...]:
-        drawn = [crops.draw(seed, int(batch) * batch_size + k) for k in range(batch_size)]
-        pixels, boxes, labels = zip(*drawn, strict=True)
-        # Powers of two, since JAX compiles a step for each number of boxes.
-        most = 2 ** math.ceil(math.log2(max(8, *map(len, labels))))
-        truth = pad_boxes(boxes, labels, most)
-        return np.stack(pixels), truth["boxes"], truth["labels"]
-
-    def read(batch: "tf.Tensor") -> tuple["tf.Tensor", dict[str, "tf.Tensor"]]:
-        images, boxes, labels = tf.numpy_function(
-            draw, [batch], (tf.uint8, tf.float32, tf.int32), stateful=False
-        )
-        images.set_shape([batch_size, crops.side, crops.side, crops.channels])
-        boxes.set_shape([batch_size, None, 4])
-        labels.set_shape([batch_size, None])
-        return images, {"boxes": boxes, "labels": labels}
-
-    batches = tf.data.Dataset.range(first, tf.int64.max).map(read)
-    # For tf.data the range has an end, and Keras would take the way there for one epoch.
-    endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
-    return batches.apply(endless).prefetch(AHEAD)
+    shape = (crops.side, crops.side, crops.channels)
+    options = {"batch_size": batch_size, "seed": seed, "first": first}
+    return drawn_pipeline(crops.draw, shape, None, **options)

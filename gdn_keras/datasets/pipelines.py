@@ -1,5 +1,6 @@
 """tf.data pipelines from arrays to `model.fit` and `model.evaluate`."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,7 @@ import keras
 import numpy as np
 
 from gdn_keras.checks import check_integer
+from gdn_keras.datasets.boxes import pad_boxes
 from gdn_keras.datasets.image_data import check_classes, check_labels
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 # Batches made ahead of the step that wants them: enough to hide their making, few enough that the
 # pipeline does not compete with the step for the cores.
-AHEAD = 4
+_AHEAD = 4
 
 
 def training_pipeline(
@@ -34,11 +36,8 @@ def training_pipeline(
     repeated, and one that was stopped goes on as if it had not been, given the `initial_epoch`.
     The data set has no end, so `fit` must be told how long an epoch is, or it will not end either:
 
-    >>> model.fit(  # doctest: +SKIP
-    ...     training_pipeline(images, labels),
-    ...     steps_per_epoch=steps_per_epoch(len(images)),
-    ...     epochs=20,
-    ... )
+    >>> steps = steps_per_epoch(len(images))  # doctest: +SKIP
+    >>> model.fit(training_pipeline(images, labels), steps_per_epoch=steps)  # doctest: +SKIP
 
     Args:
         images: `[n, h, w]` or `[n, h, w, channels]`, of any integer or float type. Batches are read
@@ -62,8 +61,8 @@ def training_pipeline(
 
     check_integer("num_classes", num_classes)
     labels = _checked(images, labels, batch_size, num_classes)
-    for name, value in (("seed", seed), ("initial_epoch", initial_epoch)):
-        check_integer(name, value, minimum=0)
+    check_integer("seed", seed, minimum=0)
+    check_integer("initial_epoch", initial_epoch, minimum=0)
 
     def one_epoch(epoch: "tf.Tensor") -> "tf.data.Dataset":
         order = tf.numpy_function(lambda e: epoch_order(len(labels), seed, e), [epoch], tf.int64)
@@ -72,7 +71,7 @@ def training_pipeline(
 
     epochs = tf.data.Dataset.range(initial_epoch, tf.int64.max)
     batches = _gather(epochs.flat_map(one_epoch), images, labels, transform, augment, seed)
-    return endless(batches.map(lambda x, y: (x, tf.one_hot(y, num_classes))))
+    return _endless(batches.map(lambda x, y: (x, tf.one_hot(y, num_classes))))
 
 
 def evaluation_pipeline(
@@ -100,7 +99,47 @@ def evaluation_pipeline(
     batches = _gather(order, images, labels, transform)
     if num_classes is not None:
         batches = batches.map(lambda x, y: (x, tf.one_hot(y, num_classes)))
-    return batches.prefetch(AHEAD)
+    return batches.prefetch(_AHEAD)
+
+
+def drawn_pipeline(
+    draw: Callable[[int, int], Sequence[np.ndarray]],
+    shape: tuple[int, int, int],
+    most: int | None,
+    *,
+    batch_size: int,
+    seed: int,
+    first: int,
+) -> "tf.data.Dataset":
+    """Endless batches of uint8 images with boxes and labels, for detectors.
+
+    Batch `k` holds what `draw(seed, number)` makes of the numbers from `k * batch_size` on, so that
+    a run that was stopped goes on as if it had not been, given the number of its `first` batch.
+    Boxes and labels are padded to `most` objects; to a power of two if it is `None`.
+    """
+    import tensorflow as tf
+
+    check_integer("batch_size", batch_size)
+    check_integer("seed", seed, minimum=0)
+    check_integer("first", first, minimum=0)
+
+    def stacked(batch: np.ndarray) -> tuple[np.ndarray, ...]:
+        drawn = [draw(seed, int(batch) * batch_size + k)[:3] for k in range(batch_size)]
+        images, boxes, labels = zip(*drawn, strict=True)
+        # JAX compiles a step for each number of boxes.
+        least = most or 2 ** math.ceil(math.log2(max(8, *map(len, labels))))
+        truth = pad_boxes(boxes, labels, least)
+        return np.stack(images), truth["boxes"], truth["labels"]
+
+    def read(batch: "tf.Tensor") -> tuple["tf.Tensor", dict[str, "tf.Tensor"]]:
+        types = (tf.uint8, tf.float32, tf.int32)
+        images, boxes, labels = tf.numpy_function(stacked, [batch], types, stateful=False)
+        images.set_shape([batch_size, *shape])
+        boxes.set_shape([batch_size, most, 4])
+        labels.set_shape([batch_size, most])
+        return images, {"boxes": boxes, "labels": labels}
+
+    return _endless(tf.data.Dataset.range(first, tf.int64.max).map(read))
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> np.ndarray:
@@ -114,13 +153,13 @@ def steps_per_epoch(count: int, batch_size: int = 50) -> int:
     return -(-count // check_integer("batch_size", batch_size))
 
 
-def endless(batches: "tf.data.Dataset") -> "tf.data.Dataset":
+def _endless(batches: "tf.data.Dataset") -> "tf.data.Dataset":
     """Batches from a range that ends for tf.data only, made ahead of the steps that want them."""
     import tensorflow as tf
 
     # Keras would take the way to the end for one epoch.
     infinite = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
-    return batches.apply(infinite).prefetch(AHEAD)
+    return batches.apply(infinite).prefetch(_AHEAD)
 
 
 def _gather(
@@ -149,7 +188,7 @@ def _gather(
             x = _changed(layer, x, tf.stack([seed, number + k]))
         return x, tf.gather(labels, index)
 
-    return indices.map(read, num_parallel_calls=AHEAD, deterministic=True)
+    return indices.map(read, num_parallel_calls=_AHEAD, deterministic=True)
 
 
 def _changed(layer: Callable, images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
@@ -162,9 +201,8 @@ def _changed(layer: Callable, images: "tf.Tensor", seed: "tf.Tensor") -> "tf.Ten
     def call(images: np.ndarray, seed: np.ndarray) -> np.ndarray:
         return keras.ops.convert_to_numpy(layer(images, seed=seed))
 
-    return tf.ensure_shape(
-        tf.numpy_function(call, [images, seed], "float32", stateful=False), images.shape
-    )
+    changed = tf.numpy_function(call, [images, seed], "float32", stateful=False)
+    return tf.ensure_shape(changed, images.shape)
 
 
 def _checked(

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import ndimage
 
-from gdn_keras.checks import check_choice, check_integer, check_positive, check_sizes
+from gdn_keras.checks import check_choice, check_integer, check_positive, check_sizes, require
 from gdn_keras.datasets.augmentation import ROTATION, SHEAR
+from gdn_keras.datasets.boxes import pad_boxes
 from gdn_keras.datasets.clutter import draw_clutter
 from gdn_keras.datasets.digits import Digits, load_embedded_digits, select_split
 from gdn_keras.datasets.image_data import check_labels
-from gdn_keras.datasets.pipelines import endless
+from gdn_keras.datasets.pipelines import drawn_pipeline
 from gdn_keras.datasets.transform import resampling_matrix
 
 if TYPE_CHECKING:
@@ -116,16 +117,13 @@ class Scenes:
         check_sizes("sizes", self.sizes)
         for name, meaning in (("count", "(least, greatest)"), ("shape", "(height, width)")):
             pair = getattr(self, name)
-            if np.shape(pair) != (2,) or (name == "count" and pair[1] < max(pair[0], 1)):
-                raise ValueError(f"`{name}` must be {meaning}. Received: {name}={pair!r}")
+            ordered = np.shape(pair) == (2,) and (name == "shape" or pair[1] >= max(pair[0], 1))
+            require(ordered, name, f"be {meaning}", pair)
             for number in pair:
                 check_integer(name, number, minimum=0)
         largest = self.extent * max(self.sizes)
-        if min(self.shape) < largest + 1:
-            raise ValueError(
-                f"`shape` must have room for the largest object, {largest:g} pixels and one more. "
-                f"Received: shape={self.shape!r}"
-            )
+        text = f"have room for the largest object, {largest:g} pixels and one more"
+        require(min(self.shape) >= largest + 1, "shape", text, self.shape)
 
     @property
     def channels(self) -> int:
@@ -151,7 +149,7 @@ class Scenes:
             taken = np.vstack([taken, square])
             rows.append((self._box(patch, corner), self.labels[k], size))
         if self.background == "clutter":
-            self._scatter_fragments(rng, frame, taken)
+            self._scatter(rng, frame, taken)
         return Scene(
             np.rint(frame).astype("uint8"),
             np.array([box for box, _, _ in rows], "float32").reshape(-1, 4),
@@ -195,9 +193,7 @@ class Scenes:
         box = np.array([x[0], y[0], x[-1] + 1, y[-1] + 1]) + np.tile(corner, 2)
         return np.clip(box, 0, np.tile(self.shape[::-1], 2))
 
-    def _scatter_fragments(
-        self, rng: np.random.Generator, frame: np.ndarray, taken: np.ndarray
-    ) -> None:
+    def _scatter(self, rng: np.random.Generator, frame: np.ndarray, taken: np.ndarray) -> None:
         """Pieces of objects, too small to tell what they are of, where there is room."""
         for _ in range(rng.integers(len(taken), endpoint=True)):
             index = int(rng.integers(len(self.images)))
@@ -233,7 +229,11 @@ def scene_set(scenes: Scenes, count: int, seed: int = 0) -> SceneSet:
     (20, 224, 224, 1)
     """
     check_integer("count", count)
-    return _stacked(scenes, [scenes.draw(seed, index) for index in range(count)])
+    images, boxes, labels, sizes = zip(*(scenes.draw(seed, k) for k in range(count)), strict=True)
+    truth = pad_boxes(boxes, labels, scenes.count[1])
+    padded = np.zeros(truth["labels"].shape, "float32")
+    padded[truth["labels"] >= 0] = np.concatenate(sizes)
+    return SceneSet(np.stack(images), truth["boxes"], truth["labels"], padded)
 
 
 def scene_pipeline(
@@ -241,52 +241,21 @@ def scene_pipeline(
 ) -> "tf.data.Dataset":
     """Endless batches of new scenes for training.
 
-    Batch `k` holds scenes `k * batch_size` and on of this seed, so that a run that was stopped goes
-    on as if it had not been, given the number of its `first` batch.
-
     >>> model.fit(scene_pipeline(scenes), steps_per_epoch=100, epochs=20)  # doctest: +SKIP
 
     Args:
         scenes: What to draw.
         batch_size: Scenes in a batch.
         seed: Non-negative integer.
-        first: The batch to begin with.
+        first: The batch to begin with: batch `k` holds scenes `k * batch_size` and on.
 
     Returns:
         `tf.data.Dataset` of uint8 images `[batch, height, width, channels]` and a dictionary of
         float32 "boxes" `[batch, n, 4]` and int32 "labels" `[batch, n]`, padded as in `SceneSet`.
     """
-    import tensorflow as tf
-
-    check_integer("batch_size", batch_size)
-    check_integer("seed", seed, minimum=0)
-    check_integer("first", first, minimum=0)
-
-    def draw(batch: np.ndarray) -> tuple[np.ndarray, ...]:
-        drawn = [scenes.draw(seed, int(batch) * batch_size + k) for k in range(batch_size)]
-        return _stacked(scenes, drawn)[:3]
-
-    def read(batch: "tf.Tensor") -> tuple["tf.Tensor", dict[str, "tf.Tensor"]]:
-        images, boxes, labels = tf.numpy_function(
-            draw, [batch], (tf.uint8, tf.float32, tf.int32), stateful=False
-        )
-        images.set_shape([batch_size, *scenes.shape, scenes.channels])
-        boxes.set_shape([batch_size, scenes.count[1], 4])
-        labels.set_shape([batch_size, scenes.count[1]])
-        return images, {"boxes": boxes, "labels": labels}
-
-    return endless(tf.data.Dataset.range(first, tf.int64.max).map(read))
-
-
-def _stacked(scenes: Scenes, drawn: list[Scene]) -> SceneSet:
-    most = scenes.count[1]
-    boxes = np.zeros((len(drawn), most, 4), "float32")
-    labels = np.full((len(drawn), most), -1, "int32")
-    sizes = np.zeros((len(drawn), most), "float32")
-    for k, scene in enumerate(drawn):
-        found = len(scene.labels)
-        boxes[k, :found], labels[k, :found], sizes[k, :found] = scene[1:]
-    return SceneSet(np.stack([scene.image for scene in drawn]), boxes, labels, sizes)
+    shape, most = (*scenes.shape, scenes.channels), scenes.count[1]
+    options = {"batch_size": batch_size, "seed": seed, "first": first}
+    return drawn_pipeline(scenes.draw, shape, most, **options)
 
 
 def _render(image: np.ndarray, size: float, blur: float = _BLURS[-1]) -> np.ndarray:
@@ -305,10 +274,7 @@ def _varied(rng: np.random.Generator, image: np.ndarray) -> np.ndarray:
     linear = np.array([[slant * sin + cos, sin], [slant * cos - sin, cos]])
     center = (np.array(image.shape[:2]) - 1) / 2
     offset = center - linear @ center
-    planes = [
-        ndimage.affine_transform(image[..., k], linear, offset, order=3)
-        for k in range(image.shape[2])
-    ]
+    planes = [ndimage.affine_transform(p, linear, offset) for p in np.moveaxis(image, 2, 0)]
     return np.clip(np.stack(planes, axis=-1), 0, image.max())
 
 
