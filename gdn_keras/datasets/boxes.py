@@ -3,7 +3,7 @@
 import os
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,16 +13,12 @@ from gdn_keras.checks import check_positive
 from gdn_keras.datasets.box_files import FORMATS, Annotation
 from gdn_keras.datasets.image_data import hold_out
 from gdn_keras.datasets.image_files import (
-    open_picture,
     picture_endings,
+    read_header,
     read_picture,
     require_directory,
     resized,
 )
-
-_ORIENTATION = 0x0112  # how cameras say which side is up
-_TURNED = (5, 6, 7, 8)  # height is width
-_GREY_MODES = ("1", "L", "LA", "I", "F")
 
 
 class BoxedImage(NamedTuple):
@@ -100,20 +96,22 @@ def load_boxes(
     occurring = {name for annotation in annotations for name, _ in annotation.rows}
     if class_names is None:
         class_names = [n for n in order if n in occurring] if order else sorted(occurring)
-    pictures = _Pictures([file for file in files if file.suffix.lower() in picture_endings()])
+    pictures = [file for file in files if file.suffix.lower() in picture_endings()]
+    by_name: dict[str, list[Path]] = defaultdict(list)
+    for picture in pictures:
+        by_name[picture.name].append(picture)
+        by_name[picture.stem].append(picture)
     sources: dict[Path, Path] = {}
     images = []
     for annotation in annotations:
-        picture = pictures.find(annotation)
+        picture = _picture_of(annotation, by_name)
         if picture in sources:
-            raise ValueError(
-                f"{picture} must have one annotation. "
-                f"Received: {sources[picture]} and {annotation.source}"
-            )
+            two = f"{sources[picture]} and {annotation.source}"
+            raise ValueError(f"{picture} must have one annotation. Received: {two}")
         sources[picture] = annotation.source
         images.append(_boxed(picture, annotation, list(class_names)))
     folders = {picture.parent for picture in sources}
-    skipped = [p for p in pictures.files if p.parent in folders and p not in sources]
+    skipped = [p for p in pictures if p.parent in folders and p not in sources]
     if split is not None:
         images, skipped = _named(images, folder / "ImageSets" / "Main" / f"{split}.txt"), []
     return BoxedImages(images, list(class_names), kind, skipped)
@@ -144,19 +142,15 @@ def split_boxes(
         held_out = {key for key, mine in groups.items() if any(i.file in chosen for i in mine)}
     else:
         if not 0 < share < 1 or len(groups) < 2:
-            raise ValueError(
-                "`validation` must be a share between 0 and 1 of two or more pictures, or groups "
-                f"of them, or a text file. Received: {validation} of {len(groups)}"
-            )
+            text = "be a share between 0 and 1 of two or more pictures or groups, or a text file"
+            raise ValueError(f"`validation` must {text}. Received: {validation} of {len(groups)}")
         held_out = hold_out(sorted(groups), share, np.random.default_rng(0))
     parts: tuple[list[BoxedImage], list[BoxedImage]] = ([], [])
     for key, mine in groups.items():
         parts[key in held_out].extend(mine)
     if not all(any(len(image.labels) for image in part) for part in parts):
-        raise ValueError(
-            "pictures for training and for validation must both have boxes. "
-            f"Received: {len(parts[0])} and {len(parts[1])} pictures by {validation}"
-        )
+        text = "pictures for training and for validation must both have boxes. Received:"
+        raise ValueError(f"{text} {len(parts[0])} and {len(parts[1])} pictures by {validation}")
     return parts
 
 
@@ -202,10 +196,8 @@ def read_boxed_images(
     """
     shapes = {image.shape for image in images}
     if len(shapes) != 1:
-        raise ValueError(
-            "`images` must be at least one, and all of one height and width. "
-            f"Received: {len(images)} images of {len(shapes)} shapes, {sorted(shapes)[:3]}"
-        )
+        text = f"{len(images)} images of {len(shapes)} shapes, {sorted(shapes)[:3]}"
+        raise ValueError(f"`images` must be all of one height and width. Received: {text}")
     pixels, boxes = zip(*(read_boxed_image(image, resolution) for image in images), strict=True)
     return np.stack(pixels), pad_boxes(boxes, [image.labels for image in images])
 
@@ -229,32 +221,20 @@ def pad_boxes(
     return result
 
 
-class _Pictures:
-    """The pictures of a folder, by what annotations call them."""
-
-    def __init__(self, files: Sequence[Path]):
-        self.files = files
-        self._named: dict[str, list[Path]] = defaultdict(list)
-        for file in files:
-            self._named[file.name].append(file)
-            self._named[file.stem].append(file)
-
-    def find(self, annotation: Annotation) -> Path:
-        """The picture of an annotation: the one of its name that shares most folders with it."""
-        paths = [Path(name.replace("\\", "/")) for name in annotation.pictures]
-        for path in paths:
-            if candidates := self._named.get(path.name) or self._named.get(path.stem):
-                known = {*annotation.source.parts, *path.parts}
-                ranks = [(len(known & {*c.parts}), -len(c.parts)) for c in candidates]
-                nearest = [c for c, r in zip(candidates, ranks, strict=True) if r == max(ranks)]
-                if len(nearest) > 1:
-                    raise ValueError(
-                        f"{annotation.source} must belong to one picture. "
-                        f"Received: {nearest[0]} and {nearest[1]}"
-                    )
-                return nearest[0]
-        name = paths[0].name or paths[-1].name
-        raise FileNotFoundError(f"{annotation.source}: its picture, {name}, is missing")
+def _picture_of(annotation: Annotation, pictures: Mapping[str, list[Path]]) -> Path:
+    """The picture of an annotation: the one of its name that shares most folders with it."""
+    paths = [Path(name.replace("\\", "/")) for name in annotation.pictures]
+    for path in paths:
+        if candidates := pictures.get(path.name) or pictures.get(path.stem):
+            known = {*annotation.source.parts, *path.parts}
+            ranks = [(len(known & {*c.parts}), -len(c.parts)) for c in candidates]
+            nearest = [c for c, r in zip(candidates, ranks, strict=True) if r == max(ranks)]
+            if len(nearest) > 1:
+                text = f"{annotation.source} must belong to one picture."
+                raise ValueError(f"{text} Received: {nearest[0]} and {nearest[1]}")
+            return nearest[0]
+    name = paths[0].name or paths[-1].name
+    raise FileNotFoundError(f"{annotation.source}: its picture, {name}, is missing")
 
 
 def _named(images: Sequence[BoxedImage], file: Path) -> list[BoxedImage]:
@@ -273,29 +253,34 @@ def _group_of(file: Path, pattern: str | None) -> str:
     try:
         match = re.search(pattern, file.name)
     except re.error as error:
-        raise ValueError(
-            f"`group` must be a regular expression ({error}). Received: group={pattern!r}"
-        ) from error
+        text = f"`group` must be a regular expression ({error})."
+        raise ValueError(f"{text} Received: group={pattern!r}") from error
     if match is None:
-        raise ValueError(
-            f"`group` must match in the name of each picture, and not so in {file}. "
-            f"Received: group={pattern!r}"
-        )
+        text = f"match in the name of each picture, and not so in {file}"
+        raise ValueError(f"`group` must {text}. Received: group={pattern!r}")
     return match[1] if match.re.groups else match[0]
 
 
 def _boxed(file: Path, annotation: Annotation, names: list[str]) -> BoxedImage:
-    shape, channels = _header(file, annotation.shape)
-    unknown = {name for name, _ in annotation.rows} - set(names)
-    if unknown:
+    """The picture with its boxes, once the file is found to be as it is annotated."""
+    header = read_header(file)
+    height, width = shape = header.height, header.width
+    if annotation.shape not in (None, shape):
+        raise ValueError(_of_another_shape(file, annotation.shape, shape))
+    # Only the shape of an annotation tells whether its boxes are in the upright picture.
+    is_unknown = annotation.shape is None or height == width
+    if header.orientation in (2, 3, 4) or (header.is_turned and is_unknown):
         raise ValueError(
-            f"{file}: `class_names` must hold all classes that occur. Missing: {sorted(unknown)}"
+            f"{file} must be stored upright, since nothing says whether its boxes are in the "
+            "picture as it is stored or as it is shown. "
+            f"Received: EXIF orientation {header.orientation}"
         )
-    boxes = np.array([box for _, box in annotation.rows], "float64").reshape(-1, 4)
-    height, width = shape
+    if unknown := {name for name, _ in annotation.rows} - set(names):
+        text = f"`class_names` must hold all classes that occur. Missing: {sorted(unknown)}"
+        raise ValueError(f"{file}: {text}")
     sides = np.array([width, height, width, height])
-    if annotation.shape is None:
-        boxes = boxes * sides
+    boxes = np.array([box for _, box in annotation.rows], "float64").reshape(-1, 4)
+    boxes = boxes * sides if annotation.shape is None else boxes
     inside = np.clip(boxes, 0, sides)
     is_right = np.isfinite(boxes).all(axis=1) & (inside[:, 2:] > inside[:, :2]).all(axis=1)
     if not is_right.all():
@@ -304,25 +289,7 @@ def _boxed(file: Path, annotation: Annotation, names: list[str]) -> BoxedImage:
             f"Received: (x1, y1, x2, y2) = {tuple(boxes[~is_right][0].tolist())}"
         )
     labels = np.array([names.index(name) for name, _ in annotation.rows], "int32")
-    return BoxedImage(file, shape, inside.astype("float32"), labels, channels)
-
-
-def _header(file: Path, annotated: tuple[int, int] | None) -> tuple[tuple[int, int], int]:
-    """Height and width of a picture, upright and as annotated, and its channels."""
-    with open_picture(file) as picture:
-        orientation = picture.getexif().get(_ORIENTATION, 1)
-        turned = orientation in _TURNED
-        width, height = picture.size[::-1] if turned else picture.size
-        grey = picture.mode.split(";")[0] in _GREY_MODES
-    if annotated not in (None, (height, width)):
-        raise ValueError(_of_another_shape(file, annotated, (height, width)))
-    # Only the shape of an annotation tells whether its boxes are in the upright picture.
-    if orientation in (2, 3, 4) or (turned and (annotated is None or height == width)):
-        raise ValueError(
-            f"{file} must be stored upright, since nothing says whether its boxes are in the "
-            f"picture as it is stored or as it is shown. Received: EXIF orientation {orientation}"
-        )
-    return (height, width), 1 if grey else 3
+    return BoxedImage(file, shape, inside.astype("float32"), labels, header.channels)
 
 
 def _of_another_shape(file: Path, annotated: Sequence[int], actual: Sequence[int]) -> str:

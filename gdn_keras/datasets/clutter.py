@@ -11,15 +11,7 @@ _COARSEST_CELL = 32  # pixels
 
 
 def draw_clutter(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-    """A background of random strength: a ramp, stripes, a soft texture and noise, added up.
-
-    Args:
-        rng: Where all chance comes from.
-        shape: Height and width.
-
-    Returns:
-        float32 array `[height, width]` of grey values between 0 and 128.
-    """
+    """A ramp, stripes, a soft texture and noise, added up: float32 from 0 to 128."""
     height, width = shape
     y = np.linspace(-1, 1, height, dtype="float32")[:, None]
     x = np.linspace(-1, 1, width, dtype="float32")
@@ -55,7 +47,6 @@ def _texture(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
 @functools.lru_cache(maxsize=256)
 def _interpolation(length: int, cell: int) -> np.ndarray:
     """Linear interpolation from points `cell` pixels apart to all pixels, as a matrix."""
-    position = np.arange(length) / cell
-    return np.maximum(0, 1 - np.abs(position[:, None] - np.arange(length // cell + 2))).astype(
-        "float32"
-    )
+    position = np.arange(length)[:, None] / cell
+    weights = np.maximum(0, 1 - np.abs(position - np.arange(length // cell + 2)))
+    return weights.astype("float32")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gdn_keras.checks import check_choice
+from gdn_keras.checks import check_choice, require
 from gdn_keras.datasets.image_data import checked_count
 from gdn_keras.datasets.image_files import require_directory
 
@@ -58,10 +58,7 @@ def load_digits(directory: str | os.PathLike | None, source: str | None) -> Digi
         return load_mnist_tfds(directory)
     if source == "idx":
         return load_mnist_directory(directory)
-    if directory is not None:
-        raise ValueError(
-            f'`directory` must be None for source="embedded". Received: directory={directory!r}'
-        )
+    require(directory is None, "directory", 'be None for source="embedded"', directory)
     return load_embedded_digits()
 
 
@@ -77,10 +74,8 @@ def load_embedded_digits() -> Digits:
     """
     content = (importlib.resources.files("gdn_keras.datasets") / EMBEDDED_FILE).read_bytes()
     if hashlib.sha256(content).hexdigest() != EMBEDDED_SHA256:
-        raise ValueError(
-            f"{EMBEDDED_FILE} in the installed package is damaged: its sha256 should be "
-            f"{EMBEDDED_SHA256}. Reinstall gdn_keras."
-        )
+        text = f"{EMBEDDED_FILE} in the installed package is damaged: its sha256 should be"
+        raise ValueError(f"{text} {EMBEDDED_SHA256}. Reinstall gdn_keras.")
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         return Digits(**arrays)
 
@@ -108,18 +103,13 @@ def load_mnist_directory(directory: str | os.PathLike | None, verify: bool = Tru
 
 def load_idx_files(files: Sequence[str | os.PathLike], verify: bool = True) -> Digits:
     """`Digits` from the four files in the order of `MNIST_FILES`."""
-    digits = Digits(
-        *(
-            read_idx(file, rank=int(name[-7]), sha256=sha256 if verify else None)
-            for file, (name, sha256) in zip(files, MNIST_FILES.items(), strict=True)
-        )
-    )
+    ranks, sums = (3, 1, 3, 1), MNIST_FILES.values() if verify else [None] * 4
+    digits = Digits(*(read_idx(*file) for file in zip(files, ranks, sums, strict=True)))
     for part in (0, 2):
-        if len(digits[part]) != len(digits[part + 1]):
-            raise ValueError(
-                f"{files[part]} and {files[part + 1]} must be of one length. Received: "
-                f"{len(digits[part])} images and {len(digits[part + 1])} labels"
-            )
+        images, labels = len(digits[part]), len(digits[part + 1])
+        if images != labels:
+            text = f"{files[part]} and {files[part + 1]} must be of one length."
+            raise ValueError(f"{text} Received: {images} images and {labels} labels")
     return digits
 
 
@@ -135,10 +125,8 @@ def read_idx(file: str | os.PathLike, rank: int, sha256: str | None = None) -> n
     shape = tuple(np.frombuffer(content[4 : 4 + 4 * rank].ljust(4 * rank, b"\0"), ">u4").tolist())
     size = 4 + 4 * rank + int(np.prod(shape, dtype=object))
     if len(content) != size:
-        raise ValueError(
-            f"{file} is truncated or damaged: shape {shape} in its header makes {size} bytes. "
-            f"Received: {len(content)} bytes"
-        )
+        text = f"{file} is truncated or damaged: shape {shape} in its header makes {size} bytes."
+        raise ValueError(f"{text} Received: {len(content)} bytes")
     if sha256 and hashlib.sha256(content).hexdigest() != sha256:
         raise ValueError(
             f"{file} is not the canonical MNIST file: its content should have the sha256 {sha256}. "
@@ -192,9 +180,8 @@ def import_tfds(purpose: str) -> ModuleType:
     try:
         import tensorflow_datasets as tfds
     except ImportError as error:
-        raise ImportError(
-            f"{purpose} needs tensorflow-datasets: pip install gdn_keras[data]"
-        ) from error
+        text = f"{purpose} needs tensorflow-datasets: pip install gdn_keras[data]"
+        raise ImportError(text) from error
     return tfds
 
 
@@ -216,17 +203,14 @@ def _in_original_order(builder: Any, split: str) -> tuple[np.ndarray, np.ndarray
     from tensorflow_datasets.core import hashing
 
     images, labels = builder.as_dataset(split=split, as_supervised=True, batch_size=-1)
-    stored = images.numpy()[..., 0]
-    hasher = hashing.Hasher(split)
-    order = sorted(range(len(stored)), key=hasher.hash_key)
-    restored, restored_labels = np.empty_like(stored), np.empty(len(stored), "uint8")
-    restored[order], restored_labels[order] = stored, labels.numpy()
+    place = np.argsort(sorted(range(len(images)), key=hashing.Hasher(split).hash_key))
+    restored = images.numpy()[place, ..., 0]
     if hashlib.sha256(restored).hexdigest() != _TFDS_SHA256[split]:
         raise ValueError(
             f"The {split} images of TFDS mnist in {builder.data_dir} are not those of MNIST in the "
             "original order, as their sha256 shows. Use load_mnist_directory(path) instead."
         )
-    return restored, restored_labels
+    return restored, labels.numpy()[place].astype("uint8")
 
 
 def select_split(
@@ -234,15 +218,13 @@ def select_split(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The images and labels of a split, checked."""
     check_choice("split", split, SPLITS)
-    if not isinstance(source, Sequence) or len(source) != 4:
-        raise ValueError(f"`source` must be `Digits`, four arrays. Received: source={source!r}")
+    is_digits = isinstance(source, Sequence) and len(source) == 4
+    require(is_digits, "source", "be `Digits`, four arrays", source)
     images, labels = source[2:] if split == "test" else source[:2]
     images, labels = np.asarray(images), np.asarray(labels)
     if images.ndim != 3 or labels.shape != images.shape[:1]:
-        raise ValueError(
-            "`source` must hold images [n, height, width] and as many labels [n]. "
-            f"Received: shapes {images.shape} and {labels.shape}"
-        )
+        text = "`source` must hold images [n, height, width] and as many labels [n]."
+        raise ValueError(f"{text} Received: shapes {images.shape} and {labels.shape}")
     if split != "test":
         validation = 10_000 if len(images) == 60_000 else len(images) // 10
         part = slice(len(images) - validation, None)

@@ -4,12 +4,11 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import keras
 import numpy as np
 
-from gdn_keras.checks import check_integer, check_positive
+from gdn_keras.checks import check_integer, check_positive, require
 from gdn_keras.datasets.frames import place_in_frame, shrink_to_fit
 from gdn_keras.datasets.image_data import (
     ImageData,
@@ -19,8 +18,8 @@ from gdn_keras.datasets.image_data import (
     register_dataset,
 )
 from gdn_keras.datasets.image_files import (
-    open_picture,
     picture_endings,
+    read_header,
     read_picture,
     require_directory,
 )
@@ -30,8 +29,6 @@ FACTORS = tuple(2.0 ** (k / 2) for k in range(-4, 5))
 LARGEST_FRAME = 224  # unless another one is asked for
 
 _SMALLEST_PICTURE = 16  # pixels; what is smaller shows nothing
-_GREY_MODES = ("1", "L", "LA", "I", "F")
-_ORIENTATION, _TURNED = 0x0112, (5, 6, 7, 8)  # how cameras say that height is width
 
 
 @register_dataset("folder")
@@ -73,13 +70,14 @@ def folder(
     classes = find_pictures(directory)
     _warn_of_others(classes)
     train, held_out = _split(classes, validation_share, seed)
-    headers = [_read_header(file) for files in classes.values() for file in files]
+    headers = [read_header(file) for files in classes.values() for file in files]
     sides = [max(header.height, header.width) for header in headers]
     frame = check_integer("frame", min(max(sides), LARGEST_FRAME) if frame is None else frame)
     if test_sizes is None:
-        test_sizes = _sensible_sizes(float(np.median(np.minimum(sides, frame))), frame)
+        median = float(np.median(np.minimum(sides, frame)))
+        test_sizes = [f for f in FACTORS if f == 1 or _SMALLEST_PICTURE <= f * median <= frame]
     if color is None:
-        color = any(not header.grey for header in headers)
+        color = any(header.channels == 3 for header in headers)
     channels = 3 if color else 1
     labels = {file: k for k, files in enumerate(classes.values()) for file in files}
 
@@ -104,17 +102,12 @@ def folder(
 
 
 def find_pictures(directory: str | os.PathLike | None) -> dict[str, list[Path]]:
-    """The pictures of each class, in the order of their names.
-
-    Raises: as `folder`.
-    """
+    """The pictures of each class, in the order of their names."""
     directory = require_directory(directory, "one folder of pictures for each class")
     folders = sorted(path for path in _visible(directory) if path.is_dir())
     if len(folders) < 2:
-        raise ValueError(
-            f"{directory} must hold a folder for each of two or more classes. "
-            f"Received: {[folder.name for folder in folders]}"
-        )
+        text = f"{directory} must hold a folder for each of two or more classes."
+        raise ValueError(f"{text} Received: {[folder.name for folder in folders]}")
     classes = {}
     for folder in folders:
         pictures = sorted(p for p in _visible(folder) if _is_picture(p))
@@ -154,17 +147,13 @@ def _split(
     classes: Mapping[str, Sequence[Path]], share: float, seed: int
 ) -> tuple[list[Path], list[Path]]:
     """What is left of each class, and what is held out."""
-    if not 0 < share < 1:
-        raise ValueError(
-            "`validation_share` must lie strictly between 0 and 1. "
-            f"Received: validation_share={share}"
-        )
+    require(0 < share < 1, "validation_share", "lie strictly between 0 and 1", share)
     rng = np.random.default_rng(seed)
-    held_out = {files[0].parent: hold_out(files, share, rng) for files in classes.values()}
     parts: tuple[list[Path], list[Path]] = ([], [])
     for files in classes.values():
+        held_out = hold_out(files, share, rng)
         for file in files:
-            parts[file in held_out[file.parent]].append(file)
+            parts[file in held_out].append(file)
     return parts
 
 
@@ -176,22 +165,9 @@ def picture_heights(directory: str | os.PathLike, frame: int) -> np.ndarray:
         frame: Height and width of the images.
     """
     classes = find_pictures(directory)
-    headers = [_read_header(file) for files in classes.values() for file in files]
+    headers = [read_header(file) for files in classes.values() for file in files]
     shrinks = [max(1.0, header.height / frame, header.width / frame) for header in headers]
     return np.array([header.height for header in headers]) / shrinks
-
-
-class _Header(NamedTuple):
-    height: int
-    width: int
-    grey: bool
-
-
-def _read_header(file: Path) -> _Header:
-    with open_picture(file) as picture:
-        turned = picture.getexif().get(_ORIENTATION) in _TURNED
-        width, height = picture.size[::-1] if turned else picture.size
-        return _Header(height, width, picture.mode.split(";")[0] in _GREY_MODES)
 
 
 class FramedPictures(LazyImages):
@@ -219,7 +195,3 @@ def _rescaled(pictures: Sequence[np.ndarray], size: float, frame: int) -> np.nda
         stack = np.stack([pictures[i] for i in alike])
         images[alike] = rescale_photographs(stack, size, frame, boundary="edge")
     return images
-
-
-def _sensible_sizes(median: float, frame: int) -> tuple[float, ...]:
-    return tuple(f for f in FACTORS if f == 1 or _SMALLEST_PICTURE <= f * median <= frame)

@@ -14,9 +14,6 @@ _MIDDLE = 128
 def place_in_frame(picture: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndarray, float]:
     """A picture in the middle of a frame, its edge continued; shrunk only if it is larger.
 
-    So a photograph is seen as a whole, whatever its resolution, and what is small in a small
-    picture stays small.
-
     Args:
         picture: uint8 `[height, width, channels]`.
         frame: Height and width.
@@ -43,10 +40,7 @@ def shrink_to_fit(picture: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndarr
 
 
 def place_object(pixels: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndarray, float]:
-    """The one object of a grey picture, light on black, in the middle of a frame.
-
-    The middle of an object is its center of mass, as in MNIST. Objects that fit keep their size:
-    the network takes them at any.
+    """The one object of a grey picture, light on black, its center of mass in a frame's middle.
 
     Args:
         pixels: uint8 `[height, width, 1]`, an object on an even background.
@@ -77,13 +71,7 @@ def place_object(pixels: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndarray
 
 
 def light_on_dark(pixels: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Grey pixels with light objects on a dark ground, and whether they had to be inverted.
-
-    The ground is the median of the picture's edge, which objects touch less than its middle.
-
-    Args:
-        pixels: uint8 `[height, width, 1]`.
-    """
+    """Grey pixels `[height, width, 1]`, light objects on dark, and whether they were inverted."""
     inverted = _ground(pixels) > _MIDDLE
     return (255 - pixels if inverted else pixels), inverted
 
@@ -99,6 +87,6 @@ def _on_black(pixels: np.ndarray) -> np.ndarray:
 
 
 def _ground(pixels: np.ndarray) -> float:
-    """The median of the edge."""
+    """The median of the edge, which objects touch less than the middle."""
     edge = (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1])
     return float(np.median(np.concatenate(edge)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from gdn_keras.checks import check_choice, check_integer
+from gdn_keras.checks import check_choice, check_integer, require
 
 if TYPE_CHECKING:
     import keras
@@ -18,11 +18,9 @@ Loader = TypeVar("Loader", bound=Callable[..., Any])
 
 
 class LazyImages(abc.ABC):
-    """Images indexed along the first axis as an array is; `np.asarray` makes all of them.
+    """Images `[n, height, width, channels]`, indexed along the first axis as an array is.
 
-    Args:
-        shape: `(n, height, width, channels)`.
-        dtype: Of the pixels.
+    `np.asarray` makes all of them.
     """
 
     def __init__(self, shape: Sequence[int], dtype: Any) -> None:
@@ -49,27 +47,21 @@ def check_labels(images: Any, labels: Any, ranks: Sequence[int] = (3, 4)) -> np.
     """`labels` as an array, once images and labels have been found to fit together."""
     shape, dtype = getattr(images, "shape", ()), getattr(images, "dtype", None)
     if len(shape) not in ranks or np.dtype(dtype).kind not in "uif":
-        raise ValueError(
-            "`images` must be numbers of shape [n, height, width, channels]"
-            f"{' or [n, height, width]' * (3 in ranks)}. "
-            f"Received: shape {tuple(shape)}, dtype {dtype}"
-        )
+        known = f"[n, height, width, channels]{' or [n, height, width]' * (3 in ranks)}"
+        text = f"`images` must be numbers of shape {known}."
+        raise ValueError(f"{text} Received: shape {tuple(shape)}, dtype {dtype}")
     labels = np.asarray(labels)
     if labels.shape != tuple(shape[:1]) or labels.dtype.kind not in "ui":
-        raise ValueError(
-            f"`labels` must be integers, one for each of the {len(images)} images. "
-            f"Received: shape {labels.shape}, dtype {labels.dtype}"
-        )
+        text = f"`labels` must be integers, one for each of the {len(images)} images."
+        raise ValueError(f"{text} Received: shape {labels.shape}, dtype {labels.dtype}")
     return labels
 
 
 def check_classes(name: str, labels: np.ndarray, num_classes: int) -> None:
     """Raise unless the labels are numbers of classes."""
     if labels.min() < 0 or labels.max() >= check_integer("num_classes", num_classes):
-        raise ValueError(
-            f"`{name}` must lie in [0, {num_classes}), one number for each class. "
-            f"Received: labels from {labels.min()} to {labels.max()}"
-        )
+        text = f"`{name}` must lie in [0, {num_classes}), one number for each class."
+        raise ValueError(f"{text} Received: labels from {labels.min()} to {labels.max()}")
 
 
 @dataclass(frozen=True)
@@ -129,13 +121,10 @@ class ImageData:
     extent: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "test_sizes", tuple(float(size) for size in self.test_sizes))
-        object.__setattr__(self, "train_sizes", tuple(float(size) for size in self.train_sizes))
-        object.__setattr__(self, "class_names", tuple(str(name) for name in self.class_names))
-        if len(set(self.class_names)) < len(self.class_names):
-            raise ValueError(
-                f"`class_names` must be different. Received: class_names={self.class_names}"
-            )
+        for name, kind in (("test_sizes", float), ("train_sizes", float), ("class_names", str)):
+            object.__setattr__(self, name, tuple(map(kind, getattr(self, name))))
+        different = len(set(self.class_names)) == len(self.class_names)
+        require(different, "class_names", "be different", self.class_names)
         for part in ("train", "validation"):
             labels = getattr(self, part).labels
             if not labels.size:
@@ -185,11 +174,8 @@ def checked_count(count: int | None, available: int) -> int:
     """`count`, which must not exceed what is there; all of it if `None`."""
     if count is None:
         return available
-    if check_integer("count", count) > available:
-        raise ValueError(
-            f"`count` must be between 1 and {available}, the images that there are. "
-            f"Received: count={count}"
-        )
+    text = f"be between 1 and {available}, the images that there are"
+    require(check_integer("count", count) <= available, "count", text, count)
     return count
 
 
@@ -199,24 +185,16 @@ _LOADERS: dict[str, Callable[..., ImageData]] = {}
 def register_dataset(name: str) -> Callable[[Loader], Loader]:
     """Decorator that makes a function a data set: `(directory=None, **options) -> ImageData`.
 
-    Example:
-
     >>> @register_dataset("two_dots")  # doctest: +SKIP
     ... def load_two_dots(directory=None, *, frame=32):
     ...     return ImageData(name="two_dots", …)
     >>> load_dataset("two_dots", frame=48)  # doctest: +SKIP
-
-    Args:
-        name: The name; it must not be taken by another function.
     """
 
     def register(loader: Loader) -> Loader:
-        taken = _LOADERS.setdefault(name, loader)
-        if _origin(taken) != _origin(loader):
-            raise ValueError(
-                f"`name` must not be taken by another data set. Received: name={name!r}, which is "
-                f"{'.'.join(_origin(taken))}"
-            )
+        known = _LOADERS.get(name, loader)
+        taken, new = (f"{f.__module__}.{f.__qualname__}" for f in (known, loader))
+        require(taken == new, "name", f"not be taken by another data set, {taken}", name)
         _LOADERS[name] = loader
         return loader
 
@@ -239,15 +217,10 @@ def load_dataset(
             with the package.
         **options: As the function of this name takes them.
     """
-    if name not in _LOADERS:
-        raise ValueError(f"`name` must be one of {dataset_names()}. Received: name={name!r}")
+    require(name in _LOADERS, "name", f"be one of {dataset_names()}", name)
     return _LOADERS[name](directory, **options)
 
 
 def dataset_names() -> tuple[str, ...]:
     """All names that `load_dataset` knows, sorted."""
     return tuple(sorted(_LOADERS))
-
-
-def _origin(loader: Callable) -> tuple[str, str]:
-    return loader.__module__, loader.__qualname__

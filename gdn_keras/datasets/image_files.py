@@ -22,6 +22,8 @@ _OUTLIERS = 0.01
 _UNREADABLE = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
 _WHITE, _BLACK = 255, 0
 _STRIP = 1024  # rows
+_GREY_MODES = ("1", "L", "LA", "I", "F")
+_ORIENTATION = 0x0112  # a tag of EXIF: how cameras say which side is up
 _SUBFILE_TYPE, _IS_THUMBNAIL = 254, 1  # a tag of TIFF and a bit of it
 
 
@@ -35,17 +37,39 @@ def require_directory(directory: str | os.PathLike | None, content: str) -> Path
 
 
 class Page(NamedTuple):
-    """A picture of a file.
+    """A picture of a file; `number` counts from 1 on, in a file of several pages.
 
-    Attributes:
-        pixels: As from `read_picture`.
-        number: From 1 on, in a file of several pages; `None` in others.
-        stretched: The range of a deep picture that became 0 to 255; `None` for one of 8 bits.
+    `stretched` is the range of a deep picture that became 0 to 255; `None` for one of 8 bits.
     """
 
     pixels: np.ndarray
     number: int | None
     stretched: tuple[float, float] | None
+
+
+class Header(NamedTuple):
+    """What a file says of its picture, which is `height` times `width` when it is upright."""
+
+    height: int
+    width: int
+    channels: int
+    orientation: int
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether the height of what is stored is the width of what is shown."""
+        return self.orientation in (5, 6, 7, 8)
+
+
+def read_header(file: Path) -> Header:
+    """Height, width and channels of a picture, without its pixels."""
+    with open_picture(file) as picture:
+        channels = 1 if picture.mode.split(";")[0] in _GREY_MODES else 3
+        orientation = picture.getexif().get(_ORIENTATION, 1)
+        header = Header(picture.height, picture.width, channels, orientation)
+    if header.is_turned:
+        return header._replace(height=header.width, width=header.height)
+    return header
 
 
 def read_picture(

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import io
 import json
+import math
 import os
 import shutil
 import sys
@@ -60,10 +61,6 @@ def load_large_scale(
         `LabelledImages`: uint8 `[n, *output_shape, 1]`, brightest pixel 255, and labels `[n]`. The
         published images are `gdn_keras.layers.ArctanContrast()` of these, up to rounding: the
         networks hold that layer.
-
-    Raises:
-        ValueError: If an argument is out of range.
-        OSError: If the disk has no room, or the directory cannot be written to.
     """
     check_positive("size", size)
     output_shape = checked_shape(output_shape)
@@ -77,15 +74,13 @@ def load_large_scale(
 
     name = f"mnist_large_scale-{split}-size{size:.4g}-{len(digits)}"
     file = cache_directory(cache_dir) / f"{name}-{_fingerprint(digits, size, output_shape)}.npy"
-    images = open_array(file, shape, DTYPE)
+    images = open_array(file, shape)
     if images is None or not _is_intact(images, digits, size):
         reporter = Reporter(sys.stderr if verbose else io.StringIO())
-        reporter.line(
-            f"Making {len(digits)} images of size {size:.4g}: {np.prod(shape) / 1e6:.0f} MB in "
-            f"{file.parent}"
-        )
-        _write_array(file, shape, DTYPE, _chunks(digits, size, output_shape, reporter))
-        images = open_array(file, shape, DTYPE)
+        text = f"Making {len(digits)} images of size {size:.4g}: {math.prod(shape) / 1e6:.0f} MB"
+        reporter.line(f"{text} in {file.parent}")
+        _write_array(file, shape, _chunks(digits, size, output_shape, reporter))
+        images = open_array(file, shape)
         if images is None:
             raise OSError(f"{file} was written but cannot be read back")
     return LabelledImages(images, labels)
@@ -126,37 +121,32 @@ def cache_directory(directory: str | os.PathLike | None = None) -> Path:
     return Path(directory).expanduser()
 
 
-def open_array(file: Path, shape: tuple[int, ...], dtype: str) -> np.ndarray | None:
-    """Maps a whole array of this shape and type from `file`, or returns `None`."""
+def open_array(file: Path, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Maps a whole array of this shape from `file`, or returns `None`."""
     try:
         array = np.lib.format.open_memmap(file, mode="r")
     except (OSError, ValueError, EOFError):
         return None
     whole = file.stat().st_size == array.offset + array.nbytes
-    return array if whole and array.shape == shape and array.dtype == dtype else None
+    return array if whole and array.shape == shape and array.dtype == DTYPE else None
 
 
-def _write_array(
-    file: Path, shape: tuple[int, ...], dtype: str, chunks: Iterable[np.ndarray]
-) -> None:
+def _write_array(file: Path, shape: tuple[int, ...], chunks: Iterable[np.ndarray]) -> None:
     """Writes `chunks`, which together have `shape`, as one .npy file, whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(file)
-    _require_space(file.parent, int(np.prod(shape)) * np.dtype(dtype).itemsize)
-    header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
+    _require_space(file.parent, math.prod(shape))
+    header = {"descr": np.dtype(DTYPE).str, "fortran_order": False, "shape": shape}
     # Not through a memory map: on a disk that becomes full, writing to it ends the process.
     with replacing(file) as temporary, open(temporary, "wb") as stream:
         np.lib.format.write_array_header_2_0(stream, header)
         for chunk in chunks:
-            stream.write(np.ascontiguousarray(chunk, dtype).data)
+            stream.write(np.ascontiguousarray(chunk).data)
 
 
 def _require_space(directory: Path, needed: int) -> None:
     free = shutil.disk_usage(directory).free
     if free < needed + (64 << 20):
-        raise OSError(
-            errno.ENOSPC,
-            f"The cache needs {needed / 1e9:.2f} GB and only {free / 1e9:.2f} GB are free. Pass "
-            f"`cache_dir`, set {ENVIRONMENT_VARIABLE}, or ask for fewer images with `count`",
-            str(directory),
-        )
+        text = f"The cache needs {needed / 1e9:.2f} GB and only {free / 1e9:.2f} GB are free. Pass "
+        text += f"`cache_dir`, set {ENVIRONMENT_VARIABLE}, or ask for fewer images with `count`"
+        raise OSError(errno.ENOSPC, text, str(directory))

@@ -139,10 +139,8 @@ def large_scale_data(
     else:
         directory = require_directory(digits, "the official files")
         if {frame, side} != {_OFFICIAL_FRAME}:
-            raise ValueError(
-                f"`frame` and `train_frame` must be {_OFFICIAL_FRAME}, as in the official files. "
-                f"Received: {frame=}, {train_frame=}"
-            )
+            text = f"`frame` and `train_frame` must be {_OFFICIAL_FRAME}, as in the official files."
+            raise ValueError(f"{text} Received: {frame=}, {train_frame=}")
         for size in test_sizes:
             official_file(directory, test_split, size)
 

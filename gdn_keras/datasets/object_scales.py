@@ -17,12 +17,10 @@ def suggest_scales(
 ) -> tuple[float, ...]:
     """sigma_0 of the scale channels for objects of these heights: about height / 17, and beside.
 
-    The measure is MNIST Large Scale, whose digits are 20 pixels high at size 1. Of the four
-    classifiers of digits in `saved_models`, each of six layers and trained at one size, the
-    geometric mean of the sigma_0 that they select is height / 16.5 to height / 17.8 at size 1 and,
-    by scale covariance, at all other sizes; accuracy.json beside each has the counts. That is an
-    object as high as three and a half standard deviations of the whole cascade,
-    `sigma_0 sqrt(sum_k scale_ratio^(2k))`, which carries the rule over to other numbers of layers.
+    Measured on MNIST Large Scale, whose digits are 20 pixels high at size 1: the mean sigma_0 that
+    the four classifiers of digits in `saved_models` select is height / 16.5 to height / 17.8, see
+    accuracy.json beside each. That is an object as high as three and a half standard deviations of
+    the whole cascade, `sigma_0 sqrt(sum_k scale_ratio^(2k))`, for other numbers of layers too.
 
     Channels lie at powers of √2, as in the paper, with one more on either side: neighbours are
     selected for one image in five.
@@ -42,17 +40,13 @@ def suggest_scales(
 
     Returns:
         Increasing values sigma_0, none of them less than 1/2.
-
-    Raises:
-        ValueError: If an argument is out of range.
     """
     found = [check_positive("heights", height) for height in np.ravel(heights)]
     if not found:
         raise ValueError("`heights` must hold a number. Received: none")
     check_positive("scale_ratio", scale_ratio)
     reach = math.sqrt(sum(scale_ratio ** (2 * k) for k in range(check_integer("layers", layers))))
-    first, last = (
-        round(2 * math.log2(height / (_HEIGHT * reach))) for height in (min(found), max(found))
-    )
+    ends = (min(found), max(found))
+    first, last = (round(2 * math.log2(height / (_HEIGHT * reach))) for height in ends)
     first = max(first - 1, _FINEST)
     return tuple(2 ** (i / 2) for i in range(first, max(last + 1, first) + 1))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gdn_keras.checks import check_choice, check_positive
+from gdn_keras.checks import check_choice, check_positive, require
 from gdn_keras.datasets.digits import SPLITS
 from gdn_keras.datasets.image_data import LabelledImages, LazyImages, checked_count
 from gdn_keras.datasets.transform import TRAIN_SIZES
@@ -42,9 +42,8 @@ def load_official_large_scale(
     try:
         import h5py
     except ImportError as error:
-        raise ImportError(
-            "Reading official files needs h5py: pip install gdn_keras[data]"
-        ) from error
+        text = "Reading official files needs h5py: pip install gdn_keras[data]"
+        raise ImportError(text) from error
     try:
         content = h5py.File(file, "r")
     except OSError as error:
@@ -68,10 +67,8 @@ def official_file(directory: str | os.PathLike, split: str, size: float) -> Path
         names.append(
             f"mnist_large_scale_tr50000_vl10000_te10000_outsize112-112_sctr{number}_scte{number}.h5"
         )
-    elif split != "test":
-        raise ValueError(
-            f"`size` must be one of {TRAIN_SIZES} for split={split!r}. Received: {size=}"
-        )
+    else:
+        require(split == "test", "size", f"be one of {TRAIN_SIZES} for split={split!r}", size)
     for name in names:
         if (Path(directory).expanduser() / name).is_file():
             return Path(directory).expanduser() / name
@@ -103,11 +100,9 @@ def _pixels(published: np.ndarray) -> np.ndarray:
 
 
 def _read(content: "h5py.File", file: Path, key: str) -> tuple["h5py.Dataset", np.ndarray]:
-    missing = [name for name in (f"x_{key}", f"y_{key}") if name not in content]
-    if missing:
-        raise ValueError(
-            f"{file} has no {' and no '.join(missing)}. Received: keys {sorted(content)}"
-        )
+    if missing := [name for name in (f"x_{key}", f"y_{key}") if name not in content]:
+        text = f"{file} has no {' and no '.join(missing)}."
+        raise ValueError(f"{text} Received: keys {sorted(content)}")
     images, labels = content[f"x_{key}"], content[f"y_{key}"]
     if images.ndim != 4 or images.shape[3] != 1 or labels.size != images.shape[0]:
         raise ValueError(

@@ -37,13 +37,9 @@ _PEAK = 255.0
 
 
 class Scene(NamedTuple):
-    """One frame and what is in it.
+    """One frame: uint8 image `[height, width, channels]`, and what is in it.
 
-    Attributes:
-        image: uint8 `[height, width, channels]`.
-        boxes: float32 `[n, 4]`, (x1, y1, x2, y2) in pixels; the first pixel covers [0, 1] × [0, 1].
-        labels: int32 `[n]`.
-        sizes: float32 `[n]`.
+    Boxes `[n, 4]` are (x1, y1, x2, y2) in pixels; the first pixel covers [0, 1] × [0, 1].
     """
 
     image: np.ndarray

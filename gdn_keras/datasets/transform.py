@@ -10,7 +10,7 @@ import math
 import numpy as np
 from scipy import ndimage
 
-from gdn_keras.checks import check_boundary, check_non_negative, check_positive
+from gdn_keras.checks import check_boundary, check_non_negative, check_positive, require
 
 TRAIN_SIZES = (1, 2, 4)
 TEST_SIZES = tuple(2.0 ** (k / 4) for k in range(-4, 13))
@@ -72,10 +72,6 @@ def rescale_images(
 
     Returns:
         float32 array `[n, *output_shape]` or `[n, *output_shape, channels]`.
-
-    Raises:
-        ValueError: If an argument is out of range, or `images` is of another rank or type or
-            contains NaN.
     """
     images = _checked_images(images, peak)
     _check_resampling(size, smoothing, boundary)  # before the cache, which cannot hold lists
@@ -97,9 +93,7 @@ def rescale_images(
 def rescale_photographs(
     images: np.ndarray, size: float, frame: int | tuple[int, int], boundary: str = "symmetric"
 ) -> np.ndarray:
-    """Photographs rescaled about their middle, in raw pixels.
-
-    By cubic splines, smoothed by `shrink_smoothing(size)`.
+    """Photographs rescaled about their middle by cubic splines, smoothed by `shrink_smoothing`.
 
     Args:
         images: uint8 `[n, h, w, channels]`.
@@ -190,28 +184,20 @@ def _checked_images(images: np.ndarray, peak: float | None) -> np.ndarray:
         check_positive("peak", peak)
     images = np.asarray(images)
     if images.ndim not in (3, 4) or 0 in images.shape[1:]:
-        raise ValueError(
-            "`images` must have shape [n, height, width] or [n, height, width, channels]. "
-            f"Received: images.shape={images.shape}"
-        )
+        text = "`images` must have shape [n, height, width] or [n, height, width, channels]."
+        raise ValueError(f"{text} Received: {images.shape=}")
     if images.dtype.kind not in "uif":
-        raise ValueError(
-            f"`images` must be integers or floats. Received: images.dtype={images.dtype}"
-        )
+        raise ValueError(f"`images` must be integers or floats. Received: {images.dtype}")
     if images.dtype.kind == "f" and not np.isfinite(images).all():
         raise ValueError("`images` must be finite. Received: NaN or infinite pixels.")
     if peak is not None and images.dtype.kind != "u" and images.size and images.min() < 0:
-        raise ValueError(
-            "`images` must not be negative where they are brought to a `peak`. "
-            f"Received: a minimum of {images.min()}"
-        )
+        text = "`images` must not be negative where they are brought to a `peak`."
+        raise ValueError(f"{text} Received: a minimum of {images.min()}")
     return images
 
 
 def checked_shape(output_shape: tuple[int, int]) -> tuple[int, int]:
-    shape = tuple(output_shape) if np.iterable(output_shape) else ()
-    if len(shape) != 2 or not all(isinstance(n, int | np.integer) and n > 0 for n in shape):
-        raise ValueError(
-            f"`output_shape` must be two positive integers. Received: output_shape={output_shape}"
-        )
+    shape = [*output_shape] if np.iterable(output_shape) else []
+    fits = len(shape) == 2 and all(isinstance(n, int | np.integer) and n > 0 for n in shape)
+    require(fits, "output_shape", "be two positive integers", output_shape)
     return int(shape[0]), int(shape[1])
