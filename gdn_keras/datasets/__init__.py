@@ -19,7 +19,7 @@ from gdn_keras.datasets.digits import (
     load_mnist_directory,
     load_mnist_tfds,
 )
-from gdn_keras.datasets.folder import picture_heights
+from gdn_keras.datasets.folder import picture_heights, suggest_scales
 from gdn_keras.datasets.frames import light_on_dark, place_in_frame, place_object
 from gdn_keras.datasets.image_data import (
     ImageData,
@@ -30,10 +30,8 @@ from gdn_keras.datasets.image_data import (
     register_dataset,
 )
 from gdn_keras.datasets.image_files import read_picture
-from gdn_keras.datasets.large_scale import load_large_scale
+from gdn_keras.datasets.large_scale import load_large_scale, load_official_large_scale
 from gdn_keras.datasets.mnist import large_scale_data, original_data
-from gdn_keras.datasets.object_scales import suggest_scales
-from gdn_keras.datasets.official import load_official_large_scale
 from gdn_keras.datasets.pipelines import (
     epoch_order,
     evaluation_pipeline,

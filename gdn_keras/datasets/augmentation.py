@@ -7,7 +7,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from gdn_keras.checks import check_factor, check_non_negative, check_positive, check_share
+from gdn_keras.checks import (
+    check_factor,
+    check_non_negative,
+    check_positive,
+    check_share,
+    require,
+)
 
 # About as much as one hand differs from another.
 ROTATION = math.radians(12)
@@ -32,15 +38,8 @@ class RandomChange(keras.layers.Layer):
     A subclass sets `numbers`, how many random numbers it wants for each image, and has a method
     `change(images, draws)`, where `draws` `[n, numbers]` are uniform between -1 and 1.
 
-    Args:
-        seed: Integer that fixes what successive calls draw.
-        **kwargs: Passed to `keras.layers.Layer`.
-
-    Call arguments:
-        images: Batch `[n, height, width, channels]`, integers or floats.
-        seed: Pair of integers, or a tensor of them, that fixes what this call draws, so that a
-            training can be resumed; the layer goes on with its own sequence if `None`.
-        training: Whether to change anything.
+    A `seed` of the layer fixes what successive calls draw. That of a call, a pair of integers or a
+    tensor of them, fixes what this call draws, so that a training can be resumed.
     """
 
     numbers = 0
@@ -71,7 +70,6 @@ class RandomChange(keras.layers.Layer):
 class RandomAffine(RandomChange):
     """Rotates, shears and shifts; areas, and so scales, are kept.
 
-    A network that generalises over scale must not be shown other scales; other hands it may see.
     Beyond its frame, an image goes on as its edge.
 
     Example:
@@ -106,9 +104,8 @@ class RandomAffine(RandomChange):
         cy, cx = (_middle(length, draws.dtype) for length in ops.shape(images)[1:3])
         rows = [cos, a, cx + dx - cos * cx - a * cy, sin, b, cy + dy - sin * cx - b * cy]
         transform = ops.stack([*rows, ops.zeros_like(cos), ops.zeros_like(cos)], axis=1)
-        return ops.image.affine_transform(
-            images, transform, fill_mode="nearest", data_format="channels_last"
-        )
+        options = {"fill_mode": "nearest", "data_format": "channels_last"}
+        return ops.image.affine_transform(images, transform, **options)
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -120,8 +117,7 @@ class RandomFrame(RandomChange):
     is not prepared for it at larger sizes.
 
     Args:
-        smallest: Least height and width of a frame, in pixels.
-        largest: Greatest height and width of a frame.
+        smallest, largest: Least and greatest height and width of a frame, in pixels.
         share: Share of the images that get one.
         **kwargs: `seed`, and those of `keras.layers.Layer`.
     """
@@ -132,10 +128,8 @@ class RandomFrame(RandomChange):
         super().__init__(**kwargs)
         self.smallest = check_positive("smallest", smallest)
         self.largest = check_positive("largest", largest)
-        if self.largest < self.smallest:
-            raise ValueError(
-                f"`largest` must be at least `smallest`. Received: {smallest=}, {largest=}"
-            )
+        text = f"be at least `smallest`, {smallest}"
+        require(self.largest >= self.smallest, "largest", text, largest)
         self.share = check_share("share", share)
 
     def change(self, images: Any, draws: Any) -> Any:

@@ -40,14 +40,7 @@ class BoxedImage(NamedTuple):
 
 
 class BoxedImages(NamedTuple):
-    """What a folder of annotated pictures holds.
-
-    Attributes:
-        images: The annotated pictures, in the order of their annotations.
-        class_names: Names of the classes.
-        kind: "Pascal VOC", "COCO" or "YOLO".
-        skipped: Pictures beside the others that have no annotation.
-    """
+    """Annotated pictures of a `kind` such as "COCO"; those `skipped` have no annotation."""
 
     images: list[BoxedImage]
     class_names: list[str]
@@ -75,9 +68,8 @@ def load_boxes(
             in the order of the files or, where these have none, of the alphabet.
 
     Raises:
-        ValueError: If there is no annotation or more than one format, or if a file is wrong; the
-            message names it.
-        OSError: If a file is missing.
+        ValueError, OSError: If there is no annotation or more than one format, or if a file is
+            wrong or missing; the message names it.
     """
     folder = require_directory(directory, "pictures and their boxes")
     files = sorted(
@@ -127,10 +119,6 @@ def split_boxes(
         validation: The share that is held out, or a text file with names of pictures.
         group: A regular expression. Pictures in whose names it matches the same text belong
             together, and are not divided: its first group, if it has one, or all of the match.
-
-    Raises:
-        ValueError: If a part would be empty, or a name or a match is missing.
-        OSError: If the file is missing.
     """
     groups: dict[str, list[BoxedImage]] = defaultdict(list)
     for image in images:
@@ -188,11 +176,6 @@ def read_boxed_images(
     Returns:
         uint8 array `[n, height, width, 3]`, and a dictionary of float32 "boxes" `[n, most, 4]`,
         (x1, y1, x2, y2) in its pixels, and int32 "labels" `[n, most]`, padded by -1.
-
-    Raises:
-        ValueError: If there is no image, if they differ in shape, if a file is no image, or if it
-            is not as wide and high as its annotation says.
-        OSError: If a file is missing.
     """
     shapes = {image.shape for image in images}
     if len(shapes) != 1:

@@ -66,11 +66,8 @@ def load_embedded_digits() -> Digits:
     """5 000 real MNIST digits that come with the package: no network and nothing to install.
 
     They are the first 400 of each class of MNIST's training set, and the first 100 of each class of
-    its test set, on which no network of this package was trained. Each ten that begin at 0, 10,
-    20, … are one of each class, so that the first `10 * n` are balanced for any `n`.
-
-    Returns:
-        `Digits` with 4 000 and 1 000 images of 28×28 uint8, labels uint8.
+    its test set, on which no network of this package was trained. The first `10 * n` are balanced
+    for any `n`.
     """
     content = (importlib.resources.files("gdn_keras.datasets") / EMBEDDED_FILE).read_bytes()
     if hashlib.sha256(content).hexdigest() != EMBEDDED_SHA256:
@@ -92,10 +89,6 @@ def load_mnist_directory(directory: str | os.PathLike | None, verify: bool = Tru
         directory: Where they are.
         verify: Whether the files must be, by their sha256, those of MNIST. `False` accepts any
             files of the same names and format, such as Fashion-MNIST.
-
-    Raises:
-        FileNotFoundError: If the directory or one of the files is missing.
-        ValueError: If a file is truncated, damaged or another one.
     """
     directory = require_directory(directory, "the four MNIST files")
     return load_idx_files([find_idx(directory, name) for name in MNIST_FILES], verify)
@@ -164,9 +157,6 @@ def load_mnist_tfds(data_dir: str | os.PathLike | None = None) -> Digits:
     Args:
         data_dir: Directory of TFDS; its own default (`~/tensorflow_datasets`) if `None`. A prepared
             `mnist` there is used without any network, otherwise it is downloaded.
-
-    Raises:
-        ConnectionError: At once, if `mnist` is neither prepared nor reachable.
     """
     tfds = import_tfds("Loading MNIST from TensorFlow Datasets")
     builder = tfds.builder("mnist", data_dir=data_dir)

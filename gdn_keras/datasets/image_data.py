@@ -72,9 +72,6 @@ class LabelledImages:
         images: `[n, height, width, channels]`, integers or floats. Whatever is indexed along its
             first axis like an array will do, so images may stay on disk until they are wanted.
         labels: Integers `[n]`.
-
-    Raises:
-        ValueError: If they are of other shapes or types.
     """
 
     images: np.ndarray | LazyImages
@@ -105,8 +102,6 @@ class ImageData:
         train_sizes: Sizes of the objects in `train`, in units of `test_sizes`; empty if unknown.
         extent: About how many pixels an object in `train` is wide; `None` if it fills the frame.
 
-    Raises:
-        ValueError: If labels and class names do not fit together.
     """
 
     name: str
@@ -213,8 +208,7 @@ def load_dataset(
 
     Args:
         name: One of `dataset_names()`.
-        directory: Where its files are, as its makers give them out. `None` for data that come
-            with the package.
+        directory: Where its files are; `None` for data that come with the package.
         **options: As the function of this name takes them.
     """
     require(name in _LOADERS, "name", f"be one of {dataset_names()}", name)

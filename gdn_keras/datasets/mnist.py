@@ -16,8 +16,11 @@ from gdn_keras.datasets.image_data import (
     register_dataset,
 )
 from gdn_keras.datasets.image_files import require_directory
-from gdn_keras.datasets.large_scale import load_large_scale
-from gdn_keras.datasets.official import load_official_large_scale, official_file
+from gdn_keras.datasets.large_scale import (
+    load_large_scale,
+    load_official_large_scale,
+    official_file,
+)
 from gdn_keras.datasets.transform import TEST_SIZES
 from gdn_keras.layers import ArctanContrast
 
@@ -75,8 +78,7 @@ def original_data(
         name: Of the data set.
         digits: The images.
         class_names: What the labels mean.
-        count: Training images, from the first on; all if `None`.
-        test_count: Test images, from the first on; all if `None`.
+        count, test_count: Training and test images, from the first on; all if `None`.
         test_split: `"test"`, or `"validation"` to choose between networks without test images.
     """
 
@@ -110,10 +112,7 @@ def large_scale_data(
     test_count: int | None = None,
     test_split: str = "test",
 ) -> ImageData:
-    """The images by the recipe of MNIST Large Scale; training images are kept in the cache.
-
-    Test images are made when they are asked for and kept nowhere: that takes a hundredth of the
-    time that a network needs for them.
+    """The images by the recipe of MNIST Large Scale; training images alone are kept in the cache.
 
     Args:
         name: Of the data set.
@@ -124,9 +123,7 @@ def large_scale_data(
         test_sizes: The sizes to test at.
         frame: Height and width of the test images.
         train_frame: Height and width of training and validation images; `frame` if `None`.
-        count: Training digits, from the first on; all if `None`.
-        test_count: Test digits for each size; all if `None`.
-        test_split: As in `original_data`.
+        count, test_count, test_split: As in `original_data`, for each size.
     """
     check_sizes("train_sizes", train_sizes)
     check_sizes("test_sizes", test_sizes, minimum=0)
@@ -147,10 +144,8 @@ def large_scale_data(
     def load(split: str, size: float, count: int | None, side: int) -> LabelledImages:
         if not isinstance(digits, tuple):
             return load_official_large_scale(directory, split, size, count=count)
-        keep = split == "train"
-        return load_large_scale(
-            split, size, source=digits, count=count, output_shape=(side, side), cache=keep
-        )
+        options = {"output_shape": (side, side), "cache": split == "train"}
+        return load_large_scale(split, size, source=digits, count=count, **options)
 
     return ImageData(
         name=name,

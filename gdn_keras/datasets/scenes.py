@@ -13,7 +13,6 @@ from scipy import ndimage
 from gdn_keras.checks import check_choice, check_integer, check_positive, check_sizes, require
 from gdn_keras.datasets.augmentation import ROTATION, SHEAR
 from gdn_keras.datasets.boxes import pad_boxes
-from gdn_keras.datasets.clutter import draw_clutter
 from gdn_keras.datasets.digits import Digits, load_embedded_digits, select_split
 from gdn_keras.datasets.image_data import check_labels
 from gdn_keras.datasets.pipelines import drawn_pipeline
@@ -31,6 +30,10 @@ BACKGROUNDS = ("empty", "clutter")
 # that of MNIST Large Scale; the greatest gain of their edges; the least light.
 _BLURS = (0.0, 0.25, 0.5, 0.7, 7 / 8)
 _SHARPEST, _LEAST_LIGHT = 2.0, 0.5
+
+# Grey values of clutter, so that light objects still stand out from it.
+_DARKEST, _LIGHTEST = 0.0, 128.0
+_COARSEST_CELL = 32  # pixels of its texture
 
 _TRIES = 24  # places tried for an object before it is left out
 _PEAK = 255.0
@@ -156,7 +159,7 @@ class Scenes:
     def _draw_background(self, rng: np.random.Generator) -> np.ndarray:
         if self.background == "empty":
             return np.zeros((*self.shape, self.channels), "float32")
-        return np.repeat(draw_clutter(rng, self.shape)[..., None], self.channels, axis=2)
+        return np.repeat(_draw_clutter(rng, self.shape)[..., None], self.channels, axis=2)
 
     def _render(self, rng: np.random.Generator, k: int, size: float) -> np.ndarray:
         image = np.asarray(self.images[k], "float32")
@@ -207,8 +210,7 @@ def digit_scenes(split: str, *, source: Digits | None = None, **recipe: Any) -> 
     """Scenes of MNIST digits, those that come with the package by default.
 
     Args:
-        split: "train", "validation" or "test", as in `load_large_scale`.
-        source: The digits: those of `load_embedded_digits()` if `None`.
+        split, source: As in `load_large_scale`.
         **recipe: Arguments of `Scenes` other than `images` and `labels`.
     """
     source = load_embedded_digits() if source is None else source
@@ -304,3 +306,45 @@ def _centered_box(corner: ArrayLike, patch: ArrayLike, sides: ArrayLike) -> np.n
     half = np.asarray(sides) / 2
     center = np.asarray(corner) + np.asarray(patch)[1::-1] / 2
     return np.concatenate([center - half, center + half], axis=-1)
+
+
+def _draw_clutter(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    """A ramp, stripes, a soft texture and noise, added up: float32 from 0 to 128."""
+    height, width = shape
+    y = np.linspace(-1, 1, height, dtype="float32")[:, None]
+    x = np.linspace(-1, 1, width, dtype="float32")
+    ramp_y, ramp_x, stripes, texture, noise = rng.random(5, "float32") * (30, 30, 20, 30, 12)
+    image = np.float32(rng.uniform(16, 80)) + _signed(rng, ramp_y) * y + _signed(rng, ramp_x) * x
+    image += np.float32(stripes) * _stripes(rng, height, width)
+    image += np.float32(texture) * _texture(rng, height, width)
+    image += np.float32(noise) * rng.standard_normal(shape, "float32")
+    return np.clip(image, _DARKEST, _LIGHTEST, out=image)
+
+
+def _signed(rng: np.random.Generator, value: float) -> np.float32:
+    return np.float32(value if rng.random() < 0.5 else -value)
+
+
+def _stripes(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
+    """sin(k x + l y + phase), with a wave length between 4 and 64 pixels."""
+    angle, phase = rng.uniform(0, 2 * np.pi, 2)
+    wave = 2 * np.pi / np.exp(rng.uniform(np.log(4), np.log(64)))
+    along_y = np.exp(1j * (wave * np.sin(angle) * np.arange(height) + phase)).astype("complex64")
+    along_x = np.exp(1j * wave * np.cos(angle) * np.arange(width)).astype("complex64")
+    return np.imag(np.outer(along_y, along_x))
+
+
+def _texture(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
+    """White noise on a coarse grid, interpolated."""
+    cell = int(rng.integers(3, _COARSEST_CELL + 1))
+    rows, columns = _interpolation(height, cell), _interpolation(width, cell)
+    coarse = rng.standard_normal((rows.shape[1], columns.shape[1]), "float32")
+    return rows @ coarse @ columns.T
+
+
+@functools.lru_cache(maxsize=256)
+def _interpolation(length: int, cell: int) -> np.ndarray:
+    """Linear interpolation from points `cell` pixels apart to all pixels, as a matrix."""
+    position = np.arange(length)[:, None] / cell
+    weights = np.maximum(0, 1 - np.abs(position - np.arange(length // cell + 2)))
+    return weights.astype("float32")

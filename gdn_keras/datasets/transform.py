@@ -45,10 +45,9 @@ def rescale_images(
 
     The soft threshold of the published images is a layer, `gdn_keras.layers.ArctanContrast`.
 
-    For `size >= 1` steps 1 and 2 work on the output's pixels. For `size < 1` they work on a grid of
-    at least two points per input pixel, thinned out afterwards, so that the smoothing (7/8 of an
-    *input* pixel) also acts against aliasing: within 2e-4 rms of the continuous convolution. On the
-    output's pixels size 0.5 would be off by 0.15 rms on the digit.
+    For `size < 1`, steps 1 and 2 work on a grid of at least two points per input pixel, thinned out
+    afterwards, so that the smoothing also acts against aliasing: within 2e-4 rms of the continuous
+    convolution. On the output's pixels size 0.5 would be off by 0.15 rms on the digit.
 
     Example:
 
@@ -117,8 +116,7 @@ def rescale_photographs(
 def shrink_smoothing(size: float) -> float:
     """Standard deviation of the smoothing that a picture rescaled by `size` needs, in its pixels.
 
-    A pixel is blurred by about half its width. Smaller pictures are smoothed by what they lack of
-    that, `0.5 sqrt(1 / size² - 1)`; larger ones are not.
+    A pixel is blurred by about half its width; smaller pictures lack `0.5 sqrt(1 / size² - 1)`.
     """
     return _PIXEL_BLUR * math.sqrt(1 / size**2 - 1) if check_positive("size", size) < 1 else 0.0
 

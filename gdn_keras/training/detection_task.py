@@ -79,9 +79,6 @@ class DetectionTask(Task):
         channels: Of the images.
         points: Function from a recipe, scales, and numbers of classes and image channels to a
             network with points, whose weights do not depend on the scales.
-
-    Raises:
-        ImportError: Without pycocotools or Pillow, before the training and not after it.
     """
 
     recipe: Any  # of a kind of its own in each task
@@ -90,7 +87,7 @@ class DetectionTask(Task):
     def __init__(
         self, recipe: Any, class_names: list[str], channels: int, points: Points = points_network
     ):
-        import_pycocotools()
+        import_pycocotools()  # before the training and not after it
         import_drawing()
         self.recipe, self.steps, self.points = recipe, recipe.steps, points
         self.class_names, self.channels = class_names, channels

@@ -198,8 +198,7 @@ def device_count(recipe: TrainingRecipe) -> int:
 def shared_out(batches: Any, devices: int) -> Any:
     """This process's share of each batch of a `tf.data.Dataset`, the same for every device.
 
-    The last batch of an epoch may be smaller and not divide evenly. It is then filled up with its
-    own first images, so that an epoch has as many steps on any number of devices.
+    A last batch that does not divide evenly is filled up with its own first images.
     """
     if devices == 1:
         return batches

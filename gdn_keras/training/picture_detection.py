@@ -173,10 +173,6 @@ class PictureDetection(DetectionTask):
         recipe: What to train; what it leaves open follows from the boxes.
         folder: Of the pictures and their boxes, see `load_boxes`.
         points: As in `DetectionTask`.
-
-    Raises:
-        ValueError, OSError: If the folder holds no annotated pictures, or a file is wrong.
-        ImportError: Without pycocotools or Pillow.
     """
 
     title = "Detector of objects in pictures"

@@ -26,13 +26,7 @@ _FALSE, _RIGHT, _MISSED = 0, 3, 2  # colors of `draw_boxes`: red, green and yell
 
 
 class Answer(NamedTuple):
-    """The objects of a picture, and what a detector finds of them.
-
-    Attributes:
-        boxes, labels: Of the objects.
-        found, found_labels, confidence: Of the detections, best first.
-        match: The object that each detection finds, or -1.
-    """
+    """The objects of a picture, and what is found, best first; `match` is the object, or -1."""
 
     boxes: np.ndarray
     labels: np.ndarray
@@ -105,10 +99,9 @@ def measure(
 ) -> dict[str, Any]:
     """The results as JSON has them.
 
-    Returns:
-        "magnifications", "sizes" and "classes": rows with average precision; "counts": objects and
-        detections in each picture, and "lengths": true and found longer sides, at magnification 1;
-        "mistakes": for each picture, the sum of confidence of what is false and missed.
+    "magnifications", "sizes" and "classes" are rows with average precision. At magnification 1,
+    "counts" are objects and detections in each picture, "lengths" true and found longer sides, and
+    "mistakes", for each picture, the sum of confidence of what is false and missed.
     """
     here = found[1.0]
     return {

@@ -1,8 +1,14 @@
 """Channel widths, and what goes with them, searched with KerasTuner within a budget."""
 
 from gdn_keras.tuning.hypermodel import OBJECTIVE, SEARCH_RECIPE, GaussianDerivativeHyperModel
-from gdn_keras.tuning.search import TUNERS, make_tuner, run_search
-from gdn_keras.tuning.trials import draw_pareto, pareto_front, summarize_trials
+from gdn_keras.tuning.search import (
+    TUNERS,
+    draw_pareto,
+    make_tuner,
+    pareto_front,
+    run_search,
+    summarize_trials,
+)
 
 __all__ = [
     "OBJECTIVE",

@@ -12,7 +12,7 @@ import numpy as np
 
 from gdn_keras import scale_space
 from gdn_keras.analysis import accuracy_by_size
-from gdn_keras.checks import check_choice, check_integer, check_positive
+from gdn_keras.checks import check_choice, check_integer, check_positive, require
 from gdn_keras.datasets import ImageData
 from gdn_keras.layers.scale_pooling import POOLINGS
 from gdn_keras.models import retarget
@@ -62,9 +62,6 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
         recipe: Scale channels and training.
 
     `layers`, `scale_ratio`, `pooling` and `learning_rate` are one value or several to choose from.
-
-    Raises:
-        ValueError: If an argument is out of range, or no network is within the budget.
     """
 
     def __init__(
@@ -233,17 +230,13 @@ def _check_widths(
     """The choices of each layer, and whether the widths are to be put in order."""
     if not any(isinstance(choices, Sequence) for choices in widths):
         return (_choices("widths", widths, check_integer),) * layers, True
-    if len(widths) < layers:
-        raise ValueError(
-            f"`widths` must be numbers for all layers, or choices for each of {layers} layers. "
-            f"Received: widths={widths!r}"
-        )
+    text = f"be numbers for all layers, or choices for each of {layers} layers"
+    require(len(widths) >= layers, "widths", text, widths)
     return tuple(_choices("widths", w, check_integer) for w in widths[:layers]), False
 
 
 def _choices(name: str, value: Any, check: Callable[[str, Any], Any]) -> tuple:
     """One value or several, checked, in ascending order and without repetitions."""
     choices = tuple(sorted({check(name, v) for v in np.atleast_1d(value).tolist()}))
-    if not choices:
-        raise ValueError(f"`{name}` must hold at least one value. Received: {name}={value!r}")
+    require(choices, name, "hold at least one value", value)
     return choices
