@@ -191,16 +191,21 @@ def longer_sides(boxes: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def pad_boxes(
-    boxes: Sequence[np.ndarray], labels: Sequence[np.ndarray], least: int = 0
+    boxes: Sequence[np.ndarray],
+    labels: Sequence[np.ndarray],
+    least: int = 0,
+    **numbers: Sequence[np.ndarray],
 ) -> dict[str, np.ndarray]:
-    """Boxes and labels of several images in arrays, padded by -1 to `least` or more of each."""
-    most = max(least, *map(len, labels))
-    result = {
-        "boxes": np.zeros((len(labels), most, 4), "float32"),
-        "labels": np.full((len(labels), most), -1, "int32"),
-    }
-    for k, (some, kinds) in enumerate(zip(boxes, labels, strict=True)):
-        result["boxes"][k, : len(some)], result["labels"][k, : len(kinds)] = some, kinds
+    """Boxes, labels and numbers of several images in arrays, padded to `least` or more of each.
+
+    Labels are padded by -1, everything else by zeros.
+    """
+    shape = (len(labels), max(least, *map(len, labels)))
+    result = {"boxes": np.zeros((*shape, 4), "float32"), "labels": np.full(shape, -1, "int32")}
+    result |= {name: np.zeros(shape, "float32") for name in numbers}
+    for name, values in {"boxes": boxes, "labels": labels, **numbers}.items():
+        for row, some in zip(result[name], values, strict=True):
+            row[: len(some)] = some
     return result
 
 

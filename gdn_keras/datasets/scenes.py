@@ -228,10 +228,7 @@ def scene_set(scenes: Scenes, count: int, seed: int = 0) -> SceneSet:
     """
     check_integer("count", count)
     images, boxes, labels, sizes = zip(*(scenes.draw(seed, k) for k in range(count)), strict=True)
-    truth = pad_boxes(boxes, labels, scenes.count[1])
-    padded = np.zeros(truth["labels"].shape, "float32")
-    padded[truth["labels"] >= 0] = np.concatenate(sizes)
-    return SceneSet(np.stack(images), truth["boxes"], truth["labels"], padded)
+    return SceneSet(np.stack(images), **pad_boxes(boxes, labels, scenes.count[1], sizes=sizes))
 
 
 def scene_pipeline(

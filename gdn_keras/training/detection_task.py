@@ -13,9 +13,11 @@ from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import import_drawing
 from gdn_keras.models import gaussian_derivative_network
 from gdn_keras.training.recipe import COUNT, WIDTHS, TrainingRecipe, recipe, setting
+from gdn_keras.training.run_folder import shown
 from gdn_keras.training.task import Task
 
 AVERAGE_PRECISION = "average_precision.json"
+_MOST_TICKS = 9
 
 
 @recipe
@@ -125,6 +127,20 @@ def as_json(row: Any) -> dict[str, Any]:
         name: None if isinstance(value, float) and math.isnan(value) else value
         for name, value in row._asdict().items()
     }
+
+
+def draw_curves(axis: Any, rows: list[dict[str, Any]], key: str, curves: dict[str, str]) -> None:
+    """Numbers of results from 0 to 1, such as average precision, over sizes or the like."""
+    places = [row[key] for row in rows]
+    for name, label in curves.items():
+        values = np.array([row[name] for row in rows], "float64")
+        axis.plot(places, values, "o-", markersize=4, label=label)
+    ticks = places[:: math.ceil(len(places) / _MOST_TICKS) or 1]
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(ticks, [shown(place) for place in ticks])
+    axis.minorticks_off()
+    axis.set_ylim(0, 1.02)
+    axis.legend()
 
 
 def page_of(pictures: list[Any], columns: int = 2, side: int = 640) -> Any:

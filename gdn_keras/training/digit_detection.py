@@ -1,13 +1,10 @@
 """Detection of digits: average precision over sizes, and pictures with boxes."""
 
 import dataclasses
-import math
 import time
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from gdn_keras.analysis.plots import figure_file
 from gdn_keras.checks import check_positive
@@ -31,6 +28,7 @@ from gdn_keras.training.detection_task import (
     DetectionTask,
     Points,
     as_json,
+    draw_curves,
     page_of,
     parameter_count,
     points_network,
@@ -42,7 +40,6 @@ CLASSES = 10
 _PART_THRESHOLD = 0.7
 _TEST_SEED = 1_000_003  # test scenes are the same for all seeds of the training
 _CURVES = {"ap50": "IoU 0.5", "ap75": "IoU 0.75", "ap": "COCO, 0.5 to 0.95"}
-_MOST_TICKS = 9
 _SHOWN = 4
 _ERRORS = {"size_error": "size error, %", "center_error": "center error, %"}
 _SIZES = {"check": increasing, "flag": None}
@@ -209,20 +206,12 @@ def precision_table(results: dict[str, Any]) -> str:
 
 
 def _draw_precision(results: dict[str, Any], path: Path) -> None:
-    sizes = [row["size"] for row in results["sizes"]]
-    ticks = sizes[:: math.ceil(len(sizes) / _MOST_TICKS)]
     with figure_file(path, 1, 1, (5.2, 3.2)) as (_, axes):
         axis = axes[0, 0]
-        for name, label in _CURVES.items():
-            values = np.array([row[name] for row in results["sizes"]], "float64")
-            axis.plot(sizes, values, "o-", markersize=4, label=label)
         for size in results["settings"]["train_sizes"]:
             axis.axvline(size, color="0.5", linestyle="--", linewidth=1)
-        axis.set_xscale("log", base=2)
-        axis.set_xticks(ticks, [f"{size:.3g}" for size in ticks])
-        axis.minorticks_off()
-        axis.set(xlabel="size", ylabel="average precision", ylim=(0, 1.02))
-        axis.legend()
+        draw_curves(axis, results["sizes"], "size", _CURVES)
+        axis.set(xlabel="size", ylabel="average precision")
 
 
 def _draw_page(detector: Detector, recipe: DigitRecipe, path: Path) -> None:

@@ -14,34 +14,18 @@ import numpy as np
 
 from gdn_keras.export import export_saved_model, is_export_of
 from gdn_keras.reporting import Reporter
-from gdn_keras.training import distribution
+from gdn_keras.training import distribution, run_folder
 from gdn_keras.training.fitting import TrainingStopped, build, train
-from gdn_keras.training.run_folder import (
-    HISTORY,
-    LOGS,
-    MODEL,
-    PICTURES,
-    REPORT,
-    SAVED_MODEL,
-    is_whole,
-    load_network,
-    open_run,
-    read_results,
-    save_model,
-    settings_table,
-    taking_up,
-    write_page,
-    write_text,
-)
+from gdn_keras.training.run_folder import MODEL, SAVED_MODEL, is_whole, load_network, read_results
 from gdn_keras.training.task import Task
 
 _FILES = {
-    REPORT: "one page with everything on it",
-    PICTURES: "its pictures",
+    run_folder.REPORT: "one page with everything on it",
+    run_folder.PICTURES: "its pictures",
     MODEL: "the trained network",
     SAVED_MODEL: "the same for TensorFlow alone, without this package",
-    HISTORY: "the history of the training",
-    LOGS: "the same for TensorBoard",
+    run_folder.HISTORY: "the history of the training",
+    run_folder.LOGS: "the same for TensorBoard",
 }
 
 
@@ -76,12 +60,12 @@ class Run:
         # A network that cannot be built must not leave a folder behind.
         self._model = None if is_whole(folder / MODEL) else build(task)
         self.settings = task.settings()
-        self.folder = open_run(self.settings, folder)
+        self.folder = run_folder.open_run(self.settings, folder)
 
     @property
     def finished(self) -> bool:
         """Whether the run was finished before."""
-        return (self.folder / REPORT).exists()
+        return (self.folder / run_folder.REPORT).exists()
 
     def files(self) -> dict[Path, str]:
         """The files that the run has left, and what they hold."""
@@ -91,7 +75,7 @@ class Run:
 
     def train(self) -> None:
         """The training alone, which several processes do together."""
-        with taking_up(self.folder):
+        with run_folder.taking_up(self.folder):
             done = is_whole(self.folder / MODEL)
             if not (distribution.agreed(done) if self.task.recipe.distribute else done):
                 self._train()
@@ -104,7 +88,7 @@ class Run:
             TrainingStopped: By Ctrl-C, a full disk or a non-finite loss; the message says how to
                 go on.
         """
-        with taking_up(self.folder):
+        with run_folder.taking_up(self.folder):
             file = self.folder / MODEL
             model = load_network(file) if is_whole(file) else self._train()
             try:
@@ -119,7 +103,7 @@ class Run:
         model = build(self.task) if self._model is None else self._model
         train(model, self.task, self.folder, self.reporter)
         finished = self.task.finish(model)
-        save_model(finished, self.folder / MODEL)
+        run_folder.save_model(finished, self.folder / MODEL)
         return finished
 
     def _after_training(self, model: keras.Model) -> dict[str, Any]:
@@ -129,17 +113,19 @@ class Run:
         except ValueError:
             results = {"settings": self.settings, **task.evaluate(model, self.reporter)}
             for file, text in task.tables(results).items():
-                write_text(folder / file, text)
+                run_folder.write_text(folder / file, text)
             content = json.dumps(results, indent=1, allow_nan=False) + "\n"
             # Last, since its presence says that the results are complete.
-            write_text(folder / name, content)
+            run_folder.write_text(folder / name, content)
             results = json.loads(content)
         if not is_export_of(model, folder / SAVED_MODEL):
             export_by_tensorflow(model, folder / SAVED_MODEL, task.export_options())
         others = {key: read_results(path, name) for key, path in self.compare.items()}
         head = f"# {task.title}\n\n{task.summary(results)}"
         sections = task.sections(results, model, others)
-        write_page(folder, [head, *sections, settings_table(results["settings"])], self.reporter)
+        run_folder.write_page(
+            folder, [head, *sections, run_folder.settings_table(results["settings"])], self.reporter
+        )
         return results
 
 

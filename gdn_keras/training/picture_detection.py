@@ -19,6 +19,7 @@ from gdn_keras.datasets.boxes import longer_sides
 from gdn_keras.detection.detector import Detector
 from gdn_keras.layers import ContrastStretch
 from gdn_keras.reporting import Reporter
+from gdn_keras.training import picture_precision
 from gdn_keras.training.detection_task import (
     AVERAGE_PRECISION,
     DetectionRecipe,
@@ -28,13 +29,6 @@ from gdn_keras.training.detection_task import (
     points_network,
 )
 from gdn_keras.training.fitting import TrainingStopped
-from gdn_keras.training.picture_precision import (
-    Answer,
-    answers,
-    best_threshold,
-    measure,
-    report,
-)
 from gdn_keras.training.recipe import COUNT, at_least, recipe, setting
 from gdn_keras.training.run_folder import Section, shown
 
@@ -193,7 +187,7 @@ class PictureDetection(DetectionTask):
             f"a detector with {len(self.recipe.train_scales)} scale channels, on "
             f"{recipe.batch_size} crops of {self.recipe.crop} pixels a step"
         )
-        self._answers: dict[float, list[Answer]] | None = None
+        self._answers: dict[float, list[picture_precision.Answer]] | None = None
 
     def settings(self) -> dict[str, Any]:
         lines = [
@@ -270,21 +264,21 @@ class PictureDetection(DetectionTask):
     def finish(self, model: Detector) -> Detector:
         finished = super().finish(model)
         try:
-            self._answers = answers(finished, self.held_out)
+            self._answers = picture_precision.answers(finished, self.held_out)
         except KeyboardInterrupt:
             text = "Stopped while the threshold was chosen; the same command goes on from there."
             raise TrainingStopped(text, interrupted=True) from None
-        threshold = best_threshold(self._answers, finished.confidence_threshold)
+        threshold = picture_precision.best_threshold(self._answers, finished.confidence_threshold)
         return finished.with_thresholds(confidence_threshold=threshold)
 
     def evaluate(self, model: Detector, reporter: Reporter) -> dict[str, Any]:
         began = time.monotonic()
-        found = self._answers or answers(model, self.held_out)
+        found = self._answers or picture_precision.answers(model, self.held_out)
         reporter.line(f"Tested in {time.monotonic() - began:.0f} s.")
         return {
             "parameters": parameter_count(model),
             "size_range": list(model.size_range),
-            **measure(found, self.class_names, model.confidence_threshold),
+            **picture_precision.measure(found, self.class_names, model.confidence_threshold),
         }
 
     def summary(self, results: dict[str, Any]) -> str:
@@ -303,4 +297,8 @@ class PictureDetection(DetectionTask):
 
     def sections(self, results: dict[str, Any], model: Detector, others: Any) -> list[Section]:
         text = f"{results['parameters']} parameters. Scale channels: {shown(self.recipe.scales)}."
-        return ["\n".join(self.notes()), text, *report(results, model, self.held_out)]
+        return [
+            "\n".join(self.notes()),
+            text,
+            *picture_precision.report(results, model, self.held_out),
+        ]

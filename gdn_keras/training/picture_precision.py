@@ -14,7 +14,7 @@ from gdn_keras.detection.average_precision import average_precision
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
 from gdn_keras.detection.tiles import predict_tiled
-from gdn_keras.training.detection_task import as_json, page_of
+from gdn_keras.training.detection_task import as_json, draw_curves, page_of
 from gdn_keras.training.run_folder import Picture, Section, markdown_table, shown
 
 MAGNIFICATIONS = tuple(2.0 ** (k / 2) for k in range(-2, 3))
@@ -124,10 +124,8 @@ def measure(
 def _precision(some: Sequence[Answer], sizes: Sequence[float] = ()) -> list[dict[str, Any]]:
     """Average precision for all sizes, in pixels, and for each of them."""
     truth = pad_boxes([one.boxes for one in some], [one.labels for one in some])
-    found = pad_boxes([one.found for one in some], [one.found_labels for one in some], least=1)
-    found["confidence"] = np.zeros(found["labels"].shape)
-    for row, one in zip(found["confidence"], some, strict=True):
-        row[: len(one.confidence)] = one.confidence
+    boxes, labels = [one.found for one in some], [one.found_labels for one in some]
+    found = pad_boxes(boxes, labels, 1, confidence=[one.confidence for one in some])
     return [as_json(entry) for entry in average_precision(truth, found, sizes, extent=1.0)]
 
 
@@ -223,15 +221,9 @@ def _draw_precision(results: Mapping[str, Any], path: Path) -> None:
         ("size", results["sizes"], ("ap50", "ap75")),
     )
     with figure_file(path, 1, 2, (7.2, 3.0)) as (_, axes):
-        for axis, (key, rows, curves) in zip(axes[0], panels, strict=True):
-            values = [row[key] for row in rows]
-            for name in curves:
-                axis.plot(values, [row[name] for row in rows], "o-", markersize=4, label=name)
-            axis.set_xscale("log", base=2)
-            axis.set_xticks(values, [f"{value:.2g}" for value in values])
-            axis.minorticks_off()
-            axis.set(xlabel="size, pixels" if key == "size" else key, ylim=(0, 1.02))
-            axis.legend()
+        for axis, (key, rows, names) in zip(axes[0], panels, strict=True):
+            draw_curves(axis, rows, key, {name: name for name in names})
+            axis.set_xlabel("size, pixels" if key == "size" else key)
 
 
 def _draw_counts(results: Mapping[str, Any], path: Path) -> None:
