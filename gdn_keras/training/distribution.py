@@ -41,8 +41,9 @@ def join(
         text = "Training on several machines needs JAX: set KERAS_BACKEND=jax."
         raise ValueError(f"{text} Received: {backend=}")
     known = process is not None and processes is not None and 0 <= process < processes
-    if address is not None:
-        require(known, "process", f"lie from 0 to `processes` - 1, of {processes}", process)
+    if address is not None and not known:
+        text = "`process` must lie from 0 to `processes` - 1."
+        raise ValueError(f"{text} Received: {process=}, {processes=}")
     import jax
 
     try:
