@@ -98,9 +98,8 @@ def read_yolo(files: Sequence[Path]) -> Annotations:
     texts = [f for f in texts if f in beside or "labels" in map(str.lower, f.parts[:-1])]
     lists = {file: names for file in files if texts and (names := _class_names(file))}
     if len({tuple(names) for names in lists.values()}) > 1:
-        raise ValueError(
-            f"Class names must be the same in all files. Received: {', '.join(map(str, lists))}"
-        )
+        received = ", ".join(map(str, lists))
+        raise ValueError(f"Class names must be the same in all files. Received: {received}")
     names = next(iter(lists.values()), None)
     return [_read_text(file, names) for file in texts], names
 
@@ -117,10 +116,9 @@ def _read_text(file: Path, names: Sequence[str] | None) -> Annotation:
             if not line.strip():
                 continue
             known = "" if names is None else f" from 0 to {len(names) - 1}"
-            raise ValueError(
-                f"{file}, line {number} must be the number of a class{known} and four numbers for "
-                f"its box. Received: {line.strip()[:80]!r}"
-            ) from None
+            text = f"must be the number of a class{known} and four numbers for its box"
+            received = f"Received: {line.strip()[:80]!r}"
+            raise ValueError(f"{file}, line {number} {text}. {received}") from None
         rows.append((name, [x - width / 2, y - height / 2, x + width / 2, y + height / 2]))
     return Annotation(file, (file.stem,), None, rows)
 

@@ -66,11 +66,6 @@ def folder(
         test_sizes: Factors of the test images. If `None`, 1 and those of 1/4, 1/2√2, … 4 by which
             the median picture gets no smaller than 16 pixels and no larger than the frame.
         seed: Of the choice of what is held out.
-
-    Raises:
-        FileNotFoundError: If the directory is not there.
-        ValueError: If there is one class only, a class has less than two pictures, or a file cannot
-            be read, which is named.
     """
     classes = find_pictures(directory)
     _warn_of_others(classes)
@@ -88,9 +83,8 @@ def folder(
 
     def load(files: Sequence[Path], size: float | None = None) -> LabelledImages:
         pictures = [shrink_to_fit(read_picture(f, channels), (frame, frame))[0] for f in files]
-        images = (
-            FramedPictures(pictures, frame) if size is None else _rescaled(pictures, size, frame)
-        )
+        framed = FramedPictures(pictures, frame)
+        images = framed if size is None else _rescaled(pictures, size, frame)
         return LabelledImages(images, np.array([labels[file] for file in files]))
 
     return ImageData(
@@ -117,10 +111,8 @@ def find_pictures(directory: str | os.PathLike | None) -> dict[str, list[Path]]:
     for folder in folders:
         pictures = sorted(p for p in _visible(folder) if _is_picture(p))
         if len(pictures) < 2:
-            raise ValueError(
-                f"{folder} must hold two or more pictures, such as .png or .jpg, one of them to "
-                f"validate with. Received: {len(pictures)}"
-            )
+            text = "two or more pictures, such as .png or .jpg, one of them to validate with"
+            raise ValueError(f"{folder} must hold {text}. Received: {len(pictures)}")
         classes[folder.name] = pictures
     return classes
 
@@ -141,11 +133,9 @@ def _warn_of_others(classes: Mapping[str, Sequence[Path]]) -> None:
     others += [p for folder in folders for p in _visible(folder) if not _is_picture(p)]
     nested = sum(path.is_dir() for path in others)
     if others:
-        warnings.warn(
-            f"{top}: skipped {len(others) - nested} files that are not pictures and {nested} "
-            f"folders inside of class folders, such as {others[-1].relative_to(top)}.",
-            stacklevel=4,
-        )
+        text = f"{top}: skipped {len(others) - nested} files that are not pictures and {nested}"
+        text += f" folders inside of class folders, such as {others[-1].relative_to(top)}."
+        warnings.warn(text, stacklevel=4)
 
 
 def _split(

@@ -7,7 +7,6 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +32,12 @@ class TrainingStopped(RuntimeError):
 def build(task: Task) -> keras.Model:
     """The task's model with the seed's initial weights, compiled."""
     keras.utils.set_random_seed(task.recipe.seed)
-    with _precision(task.recipe.precision):
+    before, precision = keras.config.dtype_policy(), task.recipe.precision
+    keras.config.set_dtype_policy(precision if precision == "float32" else f"mixed_{precision}")
+    try:
         model = task.network()
+    finally:
+        keras.config.set_dtype_policy(before)
     compile_model(model, task)
     return model
 
@@ -147,10 +150,9 @@ def _reason_and_advice(
         return f": {error}", "Once that is mended, the same command goes on."
     if not math.isfinite(loss):
         half = ", or train without half precision" * (recipe.precision == "float16")
-        return f" because the loss became {loss}", (
-            f"Use a lower `learning_rate` (it was {recipe.learning_rate:g}) in a new folder, and "
-            f"check images and labels for NaN{half}."
-        )
+        advice = f"Use a lower `learning_rate` (it was {recipe.learning_rate:g}) in a new folder, "
+        advice += f"and check images and labels for NaN{half}."
+        return f" because the loss became {loss}", advice
     if recipe.distribute and distribution.process_count() > 1:  # JAX has no one type for it
         said = str(error).partition("\n")[0]
         text = f" because this process lost the others, or they lost it ({said})"
@@ -173,16 +175,6 @@ def _make_deterministic(recipe: TrainingRecipe) -> None:
         tf.config.experimental.enable_op_determinism()
 
 
-@contextlib.contextmanager
-def _precision(precision: str) -> Iterator[None]:
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(precision if precision == "float32" else f"mixed_{precision}")
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)
-
-
 class ProgressLine(keras.callbacks.Callback):
     """One line for the whole training, with the time left; in a log file, one line an epoch."""
 
@@ -203,7 +195,9 @@ class ProgressLine(keras.callbacks.Callback):
         # The first step includes the tracing of the network, which happens once.
         self._first = self._first or (self._done, now)
         if self._done == self._first[0] + _TIMED_STEPS:
-            self.reporter.line(self._estimate(now))
+            memory = peak_memory()
+            text = f" and {memory / 2**30:.1f} GB of memory." if memory else "."
+            self.reporter.line(f"The training will take about {self._left(now)}{text}")
         if now - self._shown > 0.5:
             self._shown = now
             self.reporter.update(self._line(now))
@@ -212,11 +206,6 @@ class ProgressLine(keras.callbacks.Callback):
         self.loss = float(logs["loss"])
         score = f"  validation {logs[self.score]:.2%}" if self.score in logs else ""
         self.reporter.line(self._line(time.monotonic()) + score)
-
-    def _estimate(self, now: float) -> str:
-        memory = peak_memory()
-        text = f"The training will take about {self._left(now)}"
-        return text + (f" and {memory / 2**30:.1f} GB of memory." if memory else ".")
 
     def _left(self, now: float) -> str:
         before, began = self._first or (self._done, now)
