@@ -6,12 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gdn_keras.checks import (
-    check_boundary,
-    check_non_negative,
-    check_positive,
-    check_truncation,
-)
+from gdn_keras.checks import check_boundary, check_non_negative, check_positive, check_truncation
 from gdn_keras.layers._channels import Channels
 from gdn_keras.layers._sampling import pays_to_jit, smooth_depthwise
 from gdn_keras.layers._validation import check_fixed, check_image_shape

@@ -22,14 +22,7 @@ from gdn_keras.layers._validation import (
 )
 from gdn_keras.layers.central_pixel import CentralPixel
 from gdn_keras.layers.scale_pooling import ScalePooling
-from gdn_keras.scale_space import (
-    DEFAULT_CONE,
-    SAMPLINGS,
-    Cost,
-    Plan,
-    PointGrid,
-    dense_costs,
-)
+from gdn_keras.scale_space import DEFAULT_CONE, SAMPLINGS, Cost, Plan, PointGrid, dense_costs
 
 READOUTS = ("map", "points")
 

@@ -13,11 +13,7 @@ from gdn_keras.checks import (
     check_non_negative,
     check_positive,
 )
-from gdn_keras.scale_space.gaussian import (
-    DEFAULT_TRUNCATION,
-    discrete_gaussian,
-    truncation_radius,
-)
+from gdn_keras.scale_space.gaussian import DEFAULT_TRUNCATION, discrete_gaussian, truncation_radius
 
 # Positions this close to a grid point, in grid steps, are taken to be that point.
 SNAP = 1e-9
@@ -148,10 +144,7 @@ def band_width(tile: int, ratio: float, taps: int) -> int:
 
 
 def sampling_rows(
-    position: np.ndarray,
-    sigma: float,
-    truncation: float = DEFAULT_TRUNCATION,
-    moments: int = 2,
+    position: np.ndarray, sigma: float, truncation: float = DEFAULT_TRUNCATION, moments: int = 2
 ) -> tuple[np.ndarray, np.ndarray]:
     """The rows of `sampling_matrix` for an endless source.
 
