@@ -40,7 +40,7 @@ def check_non_negative(name: str, value: float) -> float:
 
 def check_share(name: str, value: float) -> float:
     """A number from 0 to 1."""
-    require(check_non_negative(name, value) <= 1, name, "lie in [0, 1]", value)
+    require(_is_real(value) and 0 <= value <= 1, name, "lie in [0, 1]", value)
     return float(value)
 
 

@@ -18,7 +18,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from gdn_keras.datasets.scenes import BACKGROUNDS
 from gdn_keras.detection import Detector
-from gdn_keras.detection.size_precision import evaluate_detector
+from gdn_keras.detection.precision import evaluate_detector
 from gdn_keras.training.digit_detection import DigitRecipe
 from gdn_keras.training.run_folder import load_network, write_text
 

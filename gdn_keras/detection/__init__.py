@@ -1,11 +1,14 @@
 """What, where, how large: a detector that is trained at one size and finds objects at others."""
 
-from gdn_keras.detection.average_precision import AveragePrecision, average_precision
 from gdn_keras.detection.detector import Detector
-from gdn_keras.detection.drawing import draw_boxes
-from gdn_keras.detection.heat_maps import heat_maps
-from gdn_keras.detection.points import grid_points
-from gdn_keras.detection.size_precision import SizePrecision, evaluate_detector
+from gdn_keras.detection.drawing import draw_boxes, heat_maps
+from gdn_keras.detection.precision import (
+    AveragePrecision,
+    SizePrecision,
+    average_precision,
+    evaluate_detector,
+)
+from gdn_keras.detection.targets import grid_points
 from gdn_keras.detection.tiles import predict_tiled
 
 __all__ = [

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from gdn_keras.detection.suppression import non_maximum_suppression
 from gdn_keras.detection.targets import SHARPNESS, channel_spacing
 from gdn_keras.scale_space import PointGrid
 
@@ -43,13 +42,9 @@ def decode_points(
        weighted by its heat, with some of the size found there: errors of many are smaller.
     5. Non-maximum suppression by overlap, whatever the class.
 
-    Args:
-        predictions: `[batch, points, features]`: logits of the classes, then nothing, or four
-            numbers for each point's box as in `box_targets`.
-        grids: Of the channels, in the order of the points.
-        shape: Height and width of the images, integers or tensors.
-        num_classes, extent, per_octave, confidence_threshold, iou_threshold, max_detections,
-            part_threshold: As in `Detector`.
+    `predictions` `[batch, points, features]` are logits of the classes, then nothing or four
+    numbers for each point's box as in `box_targets`. `grids` are those of the channels, in the
+    order of the points, `shape` is the images' height and width, and the rest as in `Detector`.
 
     Returns:
         Dictionary of "boxes" `[batch, max_detections, 4]` (x1, y1, x2, y2), cut off at the image's
@@ -61,14 +56,16 @@ def decode_points(
     index, valid = _find_maxima(ops.max(logits, axis=-1), grids, _CANDIDATES * max_detections)
     heat, table = ops.sigmoid(logits), _Table.of(grids)
     label = _label(heat, index, table)
-    peak = _refine(logits, label, index, table, grids, per_octave)
+    octaves = channel_spacing([grid.scale for grid in grids]) if len(grids) > 1 else 0.0
+    peak = _refine(logits, label, index, table, octaves, per_octave)
     if predictions.shape[-1] > num_classes:
         peak = _regressed(peak, heat, predictions[..., num_classes:], label, index, table)
     width, height = extent * peak.width, extent * peak.height
     x, y = (ops.cast(n, "float32") / 2 + at for n, at in zip(shape[::-1], peak[:2], strict=True))
     boxes = ops.stack([x - width / 2, y - height / 2, x + width / 2, y + height / 2], axis=-1)
+    rows, columns = (ops.cast(n, "float32") for n in shape)
     found = {
-        "boxes": _cut_off(boxes, shape),
+        "boxes": ops.clip(boxes, 0.0, ops.stack([columns, rows, columns, rows])),
         "labels": ops.cast(label, "float32"),
         "confidence": ops.exp(ops.minimum(peak.score, 0.0)),
         "size": ops.maximum(width, height),
@@ -120,6 +117,13 @@ class _Table(NamedTuple):
         row, column = ops.clip(row, 0, grid.rows - 1), ops.clip(column, 0, grid.columns - 1)
         return grid.first + row * grid.columns + column, exists
 
+    def positions(self, channel: Any, row: Any, column: Any, dx: Any, dy: Any) -> tuple[Any, ...]:
+        """x and y of cells, moved by so many steps, and the scale of their channels."""
+        grid = self[channel]
+        x = grid.step * (ops.cast(column, "float32") + dx - _middle(grid.columns))
+        y = grid.step * (ops.cast(row, "float32") + dy - _middle(grid.rows))
+        return x, y, grid.scale
+
     def nearest(self, channel: Any, x: Any, y: Any) -> tuple[Any, Any, Any]:
         """Row and column of a channel's points that are next to positions, and the distances.
 
@@ -168,12 +172,7 @@ def _find_maxima(scores: Any, grids: Sequence[PointGrid], count: int) -> tuple[A
 
 
 def _refine(
-    logits: Any,
-    label: Any,
-    index: Any,
-    table: _Table,
-    grids: Sequence[PointGrid],
-    per_octave: float,
+    logits: Any, label: Any, index: Any, table: _Table, octaves: float, per_octave: float
 ) -> _Peak:
     """The vertices about maxima over position."""
 
@@ -193,14 +192,10 @@ def _refine(
     here, _ = log_heat(channel, row, column)
     dx = _vertex(log_heat(channel, row, column - 1), here, log_heat(channel, row, column + 1))
     dy = _vertex(log_heat(channel, row - 1, column), here, log_heat(channel, row + 1, column))
-    grid = table[channel]
-    x = grid.step * (ops.cast(column, "float32") + dx - _middle(grid.columns))
-    y = grid.step * (ops.cast(row, "float32") + dy - _middle(grid.rows))
+    x, y, size = table.positions(channel, row, column, dx, dy)
     here = here + SHARPNESS * (dx**2 + dy**2)
-    size = grid.scale
     if table.channels > 1:
         finer, coarser = nearby(channel - 1), nearby(channel + 1)
-        octaves = channel_spacing([grid.scale for grid in grids])
         du = octaves * _vertex(finer, here, coarser, octaves * per_octave)
         size, here = size * 2**du, here + SHARPNESS * (per_octave * du) ** 2
     return _Peak(x, y, size, size, here)
@@ -224,8 +219,11 @@ def _vertex(left: tuple[Any, Any], here: Any, right: tuple[Any, Any], spacing: f
 
 def _regressed(peak: _Peak, heat: Any, boxes: Any, label: Any, index: Any, table: _Table) -> _Peak:
     """The peak with the mean of the boxes that the network gives around it."""
+    channel, _, _ = table.cells(index)
+    beyond = [(n, *table.nearest(n, peak.x, peak.y)[:2]) for n in (channel - 1, channel + 1)]
+    around = [*_points_beside(index, table), *(table.points(*cell) for cell in beyond)]
     total, weights = 0.0, 0.0
-    for point, exists in _points_around(peak, index, table):
+    for point, exists in around:
         weight = ops.cast(exists, "float32") * _at_classes(heat, point, label)
         total = total + weight[..., None] * _box_of(_at_points(boxes, point), point, table)
         weights = weights + weight
@@ -234,13 +232,6 @@ def _regressed(peak: _Peak, heat: Any, boxes: Any, label: Any, index: Any, table
         change = _SHARE_OF_HEAT * (ops.log(peak.width) - ops.maximum(width, height))
         width, height = width + change, height + change
     return _Peak(x, y, ops.exp(width), ops.exp(height), peak.score)
-
-
-def _points_around(peak: _Peak, index: Any, table: _Table) -> list[tuple[Any, Any]]:
-    """Numbers of the points at, beside, and in the channels next to maxima; if they exist."""
-    channel, _, _ = table.cells(index)
-    beyond = [(n, *table.nearest(n, peak.x, peak.y)[:2]) for n in (channel - 1, channel + 1)]
-    return [*_points_beside(index, table), *(table.points(*cell) for cell in beyond)]
 
 
 def _points_beside(index: Any, table: _Table) -> list[tuple[Any, Any]]:
@@ -260,19 +251,20 @@ def _label(heat: Any, index: Any, table: _Table) -> Any:
 
 def _box_of(seen: Any, point: Any, table: _Table) -> Any:
     """Centre, from the image's, and log of width and height of the boxes that points see."""
-    channel, row, column = table.cells(point)
-    grid = table[channel]
     dx, dy, width, height = (seen[..., k] for k in range(4))
-    x = grid.step * (ops.cast(column, "float32") + dx - _middle(grid.columns))
-    y = grid.step * (ops.cast(row, "float32") + dy - _middle(grid.rows))
-    return ops.stack([x, y, ops.log(grid.scale) + width, ops.log(grid.scale) + height], axis=-1)
+    x, y, scale = table.positions(*table.cells(point), dx, dy)
+    return ops.stack([x, y, ops.log(scale) + width, ops.log(scale) + height], axis=-1)
 
 
 def _best(
     found: dict[str, Any], score: Any, thresholds: tuple[float, float], count: int
 ) -> dict[str, Any]:
     """Those of the highest, finite scores that do not overlap, padded to `count`."""
-    score, order = _passed(score)
+    score, order = ops.top_k(score, ops.shape(score)[1])
+    if keras.backend.backend() != "jax":  # which needs to know the number of boxes
+        # Suppression takes the square of their number: less those that are finite in no image.
+        most = ops.max(ops.sum(ops.cast(score > -float("inf"), "int32"), axis=1))
+        score, order = score[:, :most], order[:, :most]
     found = {name: _at_points(values, order) for name, values in found.items()}
     kept = non_maximum_suppression(found["boxes"], score > -float("inf"), *thresholds)
     # There may be fewer of them than are asked for.
@@ -286,23 +278,6 @@ def _best(
         values = ops.pad(values, ((0, 0), (0, count), (0, 0))[: len(values.shape)])
         best[name] = ops.where(mask, _at_points(values, order), -1.0)
     return {**best, "labels": ops.cast(best["labels"], "int32")}
-
-
-def _passed(score: Any) -> tuple[Any, Any]:
-    """Scores from the highest on, and where they are, without what is finite in no image.
-
-    Suppression takes the square of their number. JAX needs to know it, and keeps them all.
-    """
-    score, order = ops.top_k(score, ops.shape(score)[1])
-    if keras.backend.backend() == "jax":
-        return score, order
-    most = ops.max(ops.sum(ops.cast(score > -float("inf"), "int32"), axis=1))
-    return score[:, :most], order[:, :most]
-
-
-def _cut_off(boxes: Any, shape: tuple[Any, Any]) -> Any:
-    height, width = (ops.cast(n, "float32") for n in shape)
-    return ops.clip(boxes, 0.0, ops.stack([width, height, width, height]))
 
 
 def _at_points(values: Any, index: Any) -> Any:
@@ -322,3 +297,43 @@ def _at_classes(logits: Any, index: Any, label: Any) -> Any:
 def _middle(count: Any) -> Any:
     """The middle of a grid, in steps from its first point."""
     return (ops.cast(count, "float32") - 1) / 2
+
+
+def _overlaps(boxes: Any) -> tuple[Any, Any]:
+    """Intersection over union of all pairs of boxes (x1, y1, x2, y2), `[batch, n, n]`, and the
+    share of the second box in the first."""
+    low = ops.maximum(boxes[:, :, None, :2], boxes[:, None, :, :2])
+    high = ops.minimum(boxes[:, :, None, 2:], boxes[:, None, :, 2:])
+    shared = ops.prod(ops.maximum(high - low, 0), axis=-1)
+    area = ops.prod(ops.maximum(boxes[..., 2:] - boxes[..., :2], 0), axis=-1)
+    union = area[:, :, None] + area[:, None] - shared
+    return shared / ops.maximum(union, 1e-9), shared / ops.maximum(area[:, None], 1e-9)
+
+
+def non_maximum_suppression(
+    boxes: Any, valid: Any, iou_threshold: float, part_threshold: float = 1.0
+) -> Any:
+    """Which boxes remain when each, best first, removes those that overlap it too much.
+
+    The greedy result is the only solution of: a box remains if no better box that remains overlaps
+    it. Applied over and over, that rule settles the boxes in their order, at least one more each
+    time and all of them after a few.
+
+    Boxes `[batch, n, 4]` are (x1, y1, x2, y2), best first; those that are not `valid` `[batch, n]`
+    are neither kept nor remove any. Two boxes remain up to an intersection over union, and up to a
+    share of the box in a better one.
+    """
+    order = ops.arange(ops.shape(boxes)[1])
+    better = order[:, None] < order
+    union, share = _overlaps(boxes)
+    # A box inside of another is all in it, up to rounding.
+    too_much = ops.logical_or(union > iou_threshold, share > part_threshold + 1e-5)
+    removes = ops.logical_and(too_much, better)
+
+    def settle(kept: Any, _: Any) -> tuple[Any, Any]:
+        removed = ops.any(ops.logical_and(kept[:, :, None], removes), axis=1)
+        following = ops.logical_and(valid, ops.logical_not(removed))
+        return following, ops.any(ops.not_equal(following, kept))
+
+    kept, _ = ops.while_loop(lambda _, changed: changed, settle, settle(valid, None))
+    return kept

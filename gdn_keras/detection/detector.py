@@ -8,55 +8,48 @@ import keras
 import numpy as np
 from keras import ops
 
-from gdn_keras.checks import check_choice, check_images, check_integer, check_positive
+from gdn_keras.checks import check_choice, check_integer, check_positive, check_share
 from gdn_keras.detection.decoding import decode_points
-from gdn_keras.detection.images import as_batch, by_shape, check_kind, check_size
-from gdn_keras.detection.losses import (
+from gdn_keras.detection.input_checks import (
+    TargetChecker,
+    as_batch,
+    by_shape,
+    check_shapes,
+    check_targets,
+    checked_images,
+    checked_targets,
+    padded,
+)
+from gdn_keras.detection.targets import (
     box_loss,
+    box_targets,
+    channel_spacing,
+    class_heat,
+    grid_points,
     heat_loss,
+    object_distance,
+    object_heat,
     overlap_loss,
     spread_over_replicas,
     sum_over_replicas,
 )
-from gdn_keras.detection.points import grid_points
-from gdn_keras.detection.target_checks import (
-    TargetChecker,
-    check_batch,
-    check_shapes,
-    check_targets,
-    checked,
-    padded,
-)
-from gdn_keras.detection.targets import (
-    box_targets,
-    channel_spacing,
-    class_heat,
-    object_distance,
-    object_heat,
-)
-from gdn_keras.models.image_model import check_preset_kind
+from gdn_keras.models.image_model import PackedNetwork
 from gdn_keras.scale_space import PointGrid
 
-BOX_FORMATS = (
-    "xyxy",
-    "yxyx",
-    "xywh",
-    "center_xywh",
-    "center_yxhw",
-    "rel_xyxy",
-    "rel_yxyx",
-    "rel_xywh",
-    "rel_center_xywh",
-)
+_CORNERS = ("xyxy", "yxyx", "xywh", "center_xywh")
+BOX_FORMATS = (*_CORNERS, "center_yxhw", *(f"rel_{name}" for name in _CORNERS))
 
 # Of the losses of boxes, beside that of heat. Chosen on validation digits and nuclei.
 _BOX_WEIGHT, _OVERLAP_WEIGHT = 4.0, 2.0
 
 _ANY_SIDE = 64  # of images, where a network takes all: its channels are the same for each
 
+_THRESHOLDS = ("confidence_threshold", "iou_threshold", "part_threshold", "max_detections")
+_SIZES = ("num_classes", "extent", "per_octave")
+
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
-class Detector(keras.Model):
+class Detector(PackedNetwork):
     """Finds what, where and how large: scale-space maxima of a network's scores at points.
 
     The network scores each class at the points of its scale channels. It learns a blob of heat for
@@ -124,21 +117,17 @@ class Detector(keras.Model):
         class_names: Sequence[str] | None = None,
         **kwargs: Any,
     ):
-        super().__init__(**kwargs)
+        super().__init__(network, preprocessor, **kwargs)
         # XLA needs to know the size of the images, and on CPUs convolves slowly.
         self.supports_jit = keras.backend.backend() != "tensorflow"
-        self.network = network
         self.num_classes = check_integer("num_classes", num_classes)
         self.extent = check_positive("extent", extent)
         self.per_octave = check_choice("per_octave", per_octave, (1, 2))
-        self.preprocessor = preprocessor
-        self.takes_pixels = preprocessor is not None
-        self.bounding_box_format = check_choice(
-            "bounding_box_format", str(bounding_box_format).lower(), BOX_FORMATS
-        )
-        self.confidence_threshold = _check_share("confidence_threshold", confidence_threshold)
-        self.iou_threshold = _check_share("iou_threshold", iou_threshold)
-        self.part_threshold = _check_share("part_threshold", part_threshold)
+        box_format = str(bounding_box_format).lower()
+        self.bounding_box_format = check_choice("bounding_box_format", box_format, BOX_FORMATS)
+        self.confidence_threshold = check_share("confidence_threshold", confidence_threshold)
+        self.iou_threshold = check_share("iou_threshold", iou_threshold)
+        self.part_threshold = check_share("part_threshold", part_threshold)
         self.max_detections = check_integer("max_detections", max_detections)
         self.class_names = _check_names(class_names, self.num_classes)
         self._channels = layer_with_grids(network)
@@ -153,12 +142,6 @@ class Detector(keras.Model):
         if len(self._scales) > 1:
             # Now, not after a training: `predict` reads between the channels.
             channel_spacing(self._scales)
-        self.built = True
-
-    @classmethod
-    def from_preset(cls, preset: str, **overrides: Any) -> "Detector":
-        """A trained detector by its name; see `gdn_keras.from_preset`."""
-        return check_preset_kind(cls, preset, overrides)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         channels = self.network.input_shape[-1]
@@ -167,36 +150,19 @@ class Detector(keras.Model):
                 f"Images must have shape [batch, height, width, channels], with {channels} as the "
                 f"last. Received: shape {tuple(inputs.shape)}"
             )
-        inputs = ops.cast(inputs, self.compute_dtype)
-        if self.preprocessor is not None:
-            inputs = self.preprocessor(inputs)
-        return self.network(inputs, training=training)
+        return super().call(ops.cast(inputs, self.compute_dtype), training)
 
     def point_grids(self, images: Any) -> tuple[tuple[PointGrid, ...], tuple[Any, Any]]:
         """The grids of the channels for these images, and the images' height and width."""
         shape = tuple(images.shape[1:3])
         if None in shape:
             shape = tuple(ops.shape(images)[1:3])
-        grids = self._channels.point_grids(shape)
-        return tuple(grid._replace(**_counts(grid)) for grid in grids), shape
+        return self._channels.point_grids(shape), shape
 
-    def compile(
-        self,
-        optimizer: Any = "rmsprop",
-        loss: Any = None,
-        loss_weights: Any = None,
-        metrics: Any = None,
-        weighted_metrics: Any = None,
-        **kwargs: Any,
-    ) -> None:
+    def compile(self, optimizer: Any = "rmsprop", loss: Any = None, **kwargs: Any) -> None:
         """As for any Keras model, without a loss, which a detector has, and without metrics."""
-        refused = {
-            "loss": loss,
-            "loss_weights": loss_weights,
-            "metrics": metrics,
-            "weighted_metrics": weighted_metrics,
-        }
-        for name, value in refused.items():
+        names = ("loss_weights", "metrics", "weighted_metrics")
+        for name, value in {"loss": loss, **{n: kwargs.pop(n, None) for n in names}}.items():
             if value is not None:
                 raise ValueError(
                     f"`{name}` must be left out, since a detector has its own loss; "
@@ -237,7 +203,7 @@ class Detector(keras.Model):
         if isinstance(callbacks, keras.callbacks.CallbackList):
             callbacks.callbacks.append(conclusion)
         else:
-            callbacks = [*_as_list(callbacks), conclusion]
+            callbacks = [*keras.tree.flatten(callbacks or []), conclusion]
         options = {"callbacks": callbacks, "validation_data": validation_data, **kwargs}
         return _in_own_words(lambda: super(Detector, self).fit(x, y, **options), checkers)
 
@@ -271,57 +237,45 @@ class Detector(keras.Model):
     def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As for any Keras model; boxes and labels are checked."""
         x = self._images(as_batch(x))
-        check_batch(x, y, self._checker())
+        self._checker().check_batch(x, y)
         return super().train_on_batch(x, y, *args, **kwargs)
 
     def test_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As for any Keras model; boxes and labels are checked."""
         x = self._images(as_batch(x))
-        check_batch(x, y, self._checker())
+        self._checker().check_batch(x, y)
         return super().test_on_batch(x, y, *args, **kwargs)
 
     def _images(self, x: Any) -> Any:
         """What a user gives as images, checked."""
-        return check_size(
-            check_images(check_kind(x), self.network.input_shape[-1], self.takes_pixels)
-        )
+        return checked_images(x, self.network.input_shape[-1], self.takes_pixels)
 
     def _checker(self) -> TargetChecker:
-        if len(self._scales) == 1:
-            return TargetChecker(self.bounding_box_format, self.num_classes, (0.0, math.inf))
-        low, high = self.size_range
-        more = 2 ** (0.5 / self.per_octave) * 1.01  # up to a whole channel beyond the last one
-        sides = low / more, high * more
+        sides = 0.0, math.inf
+        if len(self._scales) > 1:
+            low, high = self.size_range
+            more = 2 ** (0.5 / self.per_octave) * 1.01  # up to a whole channel beyond the last one
+            sides = low / more, high * more
         return TargetChecker(self.bounding_box_format, self.num_classes, sides)
 
     def _checked(self, x: Any, y: Any, checker: TargetChecker) -> Any:
         """Images or a pipeline of them, with their boxes and labels checked."""
-        return checked(self._images(as_batch(x)), y, checker)
+        return checked_targets(self._images(as_batch(x)), y, checker)
 
     def compute_loss(
-        self,
-        x: Any = None,
-        y: Any = None,
-        y_pred: Any = None,
-        sample_weight: Any = None,
-        training: bool = True,
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, **_: Any
     ) -> Any:
         """The loss of the heat per object, and that of boxes where they are regressed.
 
-        Args:
-            x: Images.
-            y: Dictionary of "boxes" `[batch, objects, 4]` and "labels" `[batch, objects]`, either
-                padded with labels of -1, or ragged.
-            y_pred: Features at the points.
+        `y` is a dictionary of "boxes" `[batch, objects, 4]` and "labels" `[batch, objects]`, either
+        padded with labels of -1, or ragged; `y_pred` are the features at the points.
         """
         if sample_weight is not None:
             raise ValueError("A detector takes no sample weights. Received: `sample_weight`")
         grids, shape = self.point_grids(x)
         boxes, labels = self._boxes_and_labels(y, shape)
         points = grid_points(grids, shape)
-        distance = object_distance(
-            points, boxes, self.extent, self.per_octave, any_size=len(grids) == 1
-        )
+        distance = object_distance(points, boxes, self.extent, self.per_octave, len(grids) == 1)
         heat, counted = object_heat(distance, labels)
         y_pred = ops.cast(y_pred, "float32")
         targets = class_heat(heat, labels, self.num_classes)
@@ -345,12 +299,9 @@ class Detector(keras.Model):
     def _boxes_and_labels(self, y: Any, shape: tuple[Any, Any]) -> tuple[Any, Any]:
         """Padded boxes (x1, y1, x2, y2) and labels, with at least one entry of padding."""
         check_targets(y)
-        boxes, labels = (
-            ops.convert_to_tensor(padded(y[name], default))
-            for name, default in (("boxes", 0), ("labels", -1))
-        )
+        boxes, labels = map(ops.convert_to_tensor, padded(y))
         check_shapes(boxes, labels)
-        boxes = _converted(boxes, self.bounding_box_format, "xyxy", shape)
+        boxes = converted_boxes(boxes, self.bounding_box_format, "xyxy", shape)
         boxes, labels = ops.cast(boxes, "float32"), ops.cast(labels, "int32")
         # Nothing is known of the boxes of padding, not even that they are numbers.
         boxes = ops.where(labels[..., None] != -1, boxes, 0.0)
@@ -361,19 +312,9 @@ class Detector(keras.Model):
     def decode_predictions(self, predictions: Any, images: Any) -> dict[str, Any]:
         """The objects in images, given the features at their points; see `decode_points`."""
         grids, shape = self.point_grids(images)
-        found = decode_points(
-            predictions,
-            grids,
-            shape,
-            num_classes=self.num_classes,
-            extent=self.extent,
-            per_octave=self.per_octave,
-            confidence_threshold=self.confidence_threshold,
-            iou_threshold=self.iou_threshold,
-            part_threshold=self.part_threshold,
-            max_detections=self.max_detections,
-        )
-        boxes = _converted(found["boxes"], "xyxy", self.bounding_box_format, shape)
+        options = {name: getattr(self, name) for name in (*_SIZES, *_THRESHOLDS)}
+        found = decode_points(predictions, grids, shape, **options)
+        boxes = converted_boxes(found["boxes"], "xyxy", self.bounding_box_format, shape)
         is_found = ops.expand_dims(found["labels"] >= 0, -1)
         return {**found, "boxes": ops.where(is_found, boxes, -1.0)}
 
@@ -403,34 +344,11 @@ class Detector(keras.Model):
         return type(self)(**{**self._arguments(), **arguments})
 
     def _arguments(self) -> dict[str, Any]:
-        return {
-            "network": self.network,
-            "num_classes": self.num_classes,
-            "extent": self.extent,
-            "per_octave": self.per_octave,
-            "preprocessor": self.preprocessor,
-            "bounding_box_format": self.bounding_box_format,
-            "confidence_threshold": self.confidence_threshold,
-            "iou_threshold": self.iou_threshold,
-            "part_threshold": self.part_threshold,
-            "max_detections": self.max_detections,
-            "class_names": self.class_names,
-        }
+        names = ("network", "preprocessor", "bounding_box_format", "class_names")
+        return {name: getattr(self, name) for name in (*names, *_SIZES, *_THRESHOLDS)}
 
     def get_config(self) -> dict[str, Any]:
-        parts = {
-            name: keras.saving.serialize_keras_object(getattr(self, name))
-            for name in ("network", "preprocessor")
-        }
-        return {**super().get_config(), **self._arguments(), **parts}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "Detector":
-        parts = {
-            name: keras.saving.deserialize_keras_object(config[name])
-            for name in ("network", "preprocessor")
-        }
-        return cls(**{**config, **parts})
+        return {**self._arguments(), **super().get_config()}
 
 
 class _Conclusion(keras.callbacks.Callback):
@@ -456,13 +374,8 @@ def _in_own_words(run: Callable[[], Any], checkers: Sequence[TargetChecker]) -> 
         raise
 
 
-def _as_list(callbacks: Any) -> list[keras.callbacks.Callback]:
-    if callbacks is None:
-        return []
-    return list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
-
-
 def layer_with_grids(network: keras.Model) -> keras.layers.Layer:
+    """The layer that gives a network's points."""
     for layer in network.layers if isinstance(network, keras.Model) else ():
         if hasattr(layer, "point_grids"):
             return layer
@@ -470,21 +383,6 @@ def layer_with_grids(network: keras.Model) -> keras.layers.Layer:
         "`network` must be a Keras model with a layer that has a method `point_grids`, such as "
         f'gaussian_derivative_network(readout="points"). Received: network={network!r}'
     )
-
-
-def _counts(grid: PointGrid) -> dict[str, Any]:
-    """Rows and columns as integers, of Python where they are known."""
-    counts = {"rows": grid.rows, "columns": grid.columns}
-    return {
-        name: int(n) if isinstance(n, int | np.integer) else ops.cast(n, "int32")
-        for name, n in counts.items()
-    }
-
-
-def _check_share(name: str, value: float) -> float:
-    if not isinstance(value, int | float) or not 0 <= value <= 1 or math.isnan(value):
-        raise ValueError(f"`{name}` must lie in [0, 1]. Received: {name}={value!r}")
-    return float(value)
 
 
 def _check_names(names: Sequence[str] | None, num_classes: int) -> list[str]:
@@ -497,10 +395,9 @@ def _check_names(names: Sequence[str] | None, num_classes: int) -> list[str]:
     return names
 
 
-def _converted(boxes: Any, source: str, target: str, shape: tuple[Any, Any]) -> Any:
+def converted_boxes(boxes: Any, source: str, target: str, shape: Sequence[Any]) -> Any:
+    """Boxes in another format, for images of a height and width."""
     if source == target:
         return boxes
-    height, width = shape
-    return keras.utils.bounding_boxes.convert_format(
-        boxes, source=source, target=target, height=height, width=width
-    )
+    options = {"source": source, "target": target, "height": shape[0], "width": shape[1]}
+    return keras.utils.bounding_boxes.convert_format(boxes, **options)

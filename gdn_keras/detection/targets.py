@@ -1,4 +1,4 @@
-"""What a detector should say at its points, given the boxes in an image.
+"""What a detector should say at its points, given the boxes in an image, and how far it is from it.
 
 An object of class c, center (x, y) and size s, the longer side of its box over `extent`, is a blob
 of heat in the scale space of class c:
@@ -17,12 +17,13 @@ to be learned: the points that would answer for it, and those around them, have 
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 from keras import ops
 
-from gdn_keras.detection.points import Points
+from gdn_keras.scale_space import PointGrid
 
 # 1 / (2 sd^2) for a standard deviation of half a step or half a channel.
 SHARPNESS = 2.0
@@ -33,15 +34,49 @@ IGNORED = -2  # the label of a box without a loss
 _NO_LOSS = 6.0
 
 
+class Points(NamedTuple):
+    """All points of an image, channel by channel and row by row, as vectors.
+
+    x and y are positions in pixels, the image covers [0, width] × [0, height]; `scale` is sigma_0
+    of the point's channel, and `step` the distance to the channel's next point.
+    """
+
+    x: Any
+    y: Any
+    scale: Any
+    step: Any
+
+
+def grid_points(grids: Sequence[PointGrid], shape: tuple[Any, Any]) -> Points:
+    """The points of an image of the given height and width.
+
+    Args:
+        grids: Of the scale channels, in the order of the network's points.
+        shape: Height and width, integers or tensors.
+    """
+    channels = []
+    for grid in grids:
+        y, x = (
+            ops.cast(length, "float32") / 2 + grid.step * _from_middle(count)
+            for count, length in zip((grid.rows, grid.columns), shape, strict=True)
+        )
+        zeros = ops.zeros_like(y)[:, None] + ops.zeros_like(x)
+        values = zeros + x, zeros + y[:, None], zeros + grid.scale, zeros + grid.step
+        channels.append([ops.reshape(v, (-1,)) for v in values])
+    return Points(*(ops.concatenate(parts) for parts in zip(*channels, strict=True)))
+
+
+def _from_middle(count: Any) -> Any:
+    """Positions along an axis of a grid, in steps."""
+    return ops.cast(ops.arange(count), "float32") - (ops.cast(count, "float32") - 1) / 2
+
+
 def channel_spacing(scales: Sequence[float], name: str = "scales") -> float:
-    """Distance between successive channels, in octaves.
+    """Distance between successive channels in octaves, or an error if it is not the same for all.
 
     Args:
         scales: sigma_0 of two or more channels.
-        name: What they are called where they are not equally far apart.
-
-    Raises:
-        ValueError: If it is not the same throughout.
+        name: What the error calls them.
     """
     steps = np.diff(np.log(scales))
     if not np.allclose(steps, steps[0], rtol=0.05):
@@ -57,15 +92,8 @@ def object_distance(
 ) -> Any:
     """Squared distance of each object to each point, in steps and channels.
 
-    Args:
-        points: From `grid_points`.
-        boxes: `[batch, objects, 4]`, (x1, y1, x2, y2) in pixels.
-        extent: Longer side of an object of size 1, in pixels.
-        per_octave: Channels in an octave, in units of which scales differ.
-        any_size: Whether each channel answers for all sizes: for networks with one channel.
-
-    Returns:
-        `[batch, points, objects]`.
+    `[batch, points, objects]`, from boxes `[batch, objects, 4]`, (x1, y1, x2, y2) in pixels. With
+    `any_size` each channel answers for all sizes: for networks with one channel.
     """
     x, y, width, height = _centers(boxes)
     dx, dy = (
@@ -83,12 +111,8 @@ def object_distance(
 def object_heat(distance: Any, labels: Any) -> tuple[Any, Any]:
     """Heat of each object at each point, and which points have a loss.
 
-    Args:
-        distance: `[batch, points, objects]`, from `object_distance`.
-        labels: `[batch, objects]`; negative where there is no object, -2 where there is no loss.
-
-    Returns:
-        `[batch, points, objects]`, and `[batch, points]` of 0 and 1.
+    `[batch, points, objects]`, and `[batch, points]` of 0 and 1, from `object_distance` and labels
+    `[batch, objects]`: negative where there is no object, -2 where there is no loss.
     """
     heat = ops.exp(-SHARPNESS * distance) * ops.cast(labels >= 0, distance.dtype)[:, None]
     ignored = ops.logical_and(distance < _NO_LOSS, (labels == IGNORED)[:, None])
@@ -107,18 +131,79 @@ def box_targets(points: Points, heat: Any, boxes: Any, extent: float) -> Any:
     Offset of the centre in steps, then the logs of width and height over `extent * sigma_0`.
     """
     nearest = ops.one_hot(ops.argmax(heat, axis=2), ops.shape(boxes)[1], dtype=heat.dtype)
-    x, y, width, height = _centers(ops.matmul(nearest, ops.cast(boxes, heat.dtype)))
-    side = extent * points.scale
-    return ops.stack(
-        [
-            (x - points.x) / points.step,
-            (y - points.y) / points.step,
-            *(ops.log(ops.maximum(length, 1e-6) / side) for length in (width, height)),
-        ],
-        axis=-1,
-    )
+    x, y, *sides = _centers(ops.matmul(nearest, ops.cast(boxes, heat.dtype)))
+    width, height = (ops.log(ops.maximum(n, 1e-6) / (extent * points.scale)) for n in sides)
+    dx, dy = (x - points.x) / points.step, (y - points.y) / points.step
+    return ops.stack([dx, dy, width, height], axis=-1)
 
 
 def _centers(boxes: Any) -> tuple[Any, Any, Any, Any]:
     x1, y1, x2, y2 = (boxes[..., k] for k in range(4))
     return (x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1
+
+
+def heat_loss(targets: Any, logits: Any, counted: Any) -> Any:
+    """Binary cross-entropy times max(|target - p|^2, target), summed where `counted` is 1.
+
+    Where there is nothing, the focus is on what is wrong. On objects all of the heat counts, since
+    position and size are read off its shape; what perfect predictions cost there is taken off.
+
+    Reference: Li et al., Generalized Focal Loss (NeurIPS 2020), "quality focal loss".
+    """
+    entropy = ops.maximum(logits, 0) - logits * targets + ops.log1p(ops.exp(-ops.abs(logits)))
+    focus = ops.maximum((targets - ops.sigmoid(logits)) ** 2, targets)
+    least = -sum(share * ops.log(ops.maximum(share, 1e-30)) for share in (targets, 1 - targets))
+    return ops.sum(ops.sum(entropy * focus - targets * least, axis=-1) * counted)
+
+
+def box_loss(targets: Any, predictions: Any, heat: Any) -> Any:
+    """Absolute error of boxes `[batch, points, 4]`, each point weighted by its heat, summed.
+
+    Over the sum of the heat, boxes weigh as much however many points and channels there are.
+    """
+    return ops.sum(heat * ops.mean(ops.abs(targets - predictions), axis=-1))
+
+
+def overlap_loss(targets: Any, predictions: Any, heat: Any, unit: Any) -> Any:
+    """One minus the complete IoU of such boxes, each point weighted by its heat, summed.
+
+    `unit` is each point's step over its `extent * sigma_0`, `[points]`.
+    """
+    seen, said = (_in_units(boxes, unit) for boxes in (targets, predictions))
+    overlap = keras.utils.bounding_boxes.compute_ciou(seen, said, "center_xywh")
+    return ops.sum(heat * (1 - overlap))
+
+
+def _in_units(boxes: Any, unit: Any) -> Any:
+    """Boxes as (center, width, height) in units of what their channels respond to."""
+    sides = ops.exp(ops.clip(boxes[..., 2:], -4.0, 4.0))
+    return ops.concatenate([boxes[..., :2] * unit[:, None], sides], axis=-1)
+
+
+def sum_over_replicas(values: Any) -> Any:
+    """The sum over the replicas of `tf.distribute`, without a gradient."""
+    replica, values = _replica(), ops.stop_gradient(values)
+    return values if replica is None else replica.all_reduce("SUM", values)
+
+
+def spread_over_replicas(loss: Any) -> Any:
+    """A replica's part of a loss, with its own gradient and an equal share of the whole as value.
+
+    Keras adds up the gradients of the replicas, and logs the mean of their values, weighted by
+    their images, times the number of replicas.
+    """
+    replica = _replica()
+    if replica is None:
+        return loss
+    share = sum_over_replicas(loss) / replica.num_replicas_in_sync
+    return share + (loss - ops.stop_gradient(loss))
+
+
+def _replica() -> Any:
+    """The context of one of several replicas, or `None`; JAX's arrays are global."""
+    if keras.backend.backend() != "tensorflow":
+        return None
+    import tensorflow as tf
+
+    replica = tf.distribute.get_replica_context()
+    return None if replica is None or replica.num_replicas_in_sync == 1 else replica

@@ -4,12 +4,14 @@ import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import keras
 import numpy as np
 
 from gdn_keras.checks import check_images, check_integer
-from gdn_keras.detection.detector import Detector, layer_with_grids
+from gdn_keras.detection.detector import Detector, converted_boxes, layer_with_grids
+from gdn_keras.detection.precision import overlaps
 
 # Standard deviations of all smoothing that a tile has around the points that it answers for.
 _REACH = 3.5
@@ -19,6 +21,12 @@ _CANDIDATES = 4
 _LONGEST_SHIFT = 256
 # Steps of a grid that tiles may be off: what this changes is below 1e-3.
 _ALIGNED = 1e-3
+
+_NAMES = ("boxes", "labels", "confidence", "size")
+
+# For tiles of each size, a detector of its own: what it has traced is for that size.
+_PARTS: WeakKeyDictionary[Detector, dict[Any, Detector]] = WeakKeyDictionary()
+_MOST_PARTS = 8
 
 
 def predict_tiled(detector: Detector, image: Any, tile: int = 1280) -> dict[str, np.ndarray]:
@@ -48,34 +56,41 @@ def predict_tiled(detector: Detector, image: Any, tile: int = 1280) -> dict[str,
     prepare = detector.preprocessor or (lambda tiles: tiles)
     if hasattr(prepare, "fixed"):  # what depends on the whole image is not measured again
         prepare = prepare.fixed(image[None])
-    steps, reach = _steps(detector), _reach(detector)
+    steps, reach = _steps_and_reach(detector)
     tile = max(tile, 4 * reach)
-    part = detector.with_thresholds(
-        preprocessor=None,
-        bounding_box_format="xyxy",
-        iou_threshold=1.0,
-        part_threshold=1.0,
-        max_detections=_CANDIDATES * detector.max_detections,
-    )
-    found: list[dict[str, np.ndarray]] = []
     rows, columns = (list(_spans(length, tile, reach, steps)) for length in image.shape[:2])
-    for (top, bottom), owned_rows in rows:
-        for (left, right), owned_columns in columns:
-            pixels = image[None, top:bottom, left:right]
-            prepared = keras.ops.convert_to_numpy(prepare(pixels.astype("float32")))
-            here = {name: x[0] for name, x in part.predict(prepared, verbose=0).items()}
-            here["boxes"] = here["boxes"] + np.array([left, top, left, top], "float32")
-            middle = (here["boxes"][:, :2] + here["boxes"][:, 2:]) / 2
-            mine = here["labels"] >= 0
-            for axis, (low, high) in enumerate((owned_columns, owned_rows)):
-                mine &= (middle[:, axis] >= low) & (middle[:, axis] < high)
-            found.append({name: here[name][mine] for name in _NAMES})
+    part = _part(detector, [end - begin for (begin, end), _ in (rows[0], columns[0])])
+    found: list[dict[str, np.ndarray]] = []
+    for ((top, bottom), own_rows), ((left, right), own_columns) in itertools.product(rows, columns):
+        pixels = image[None, top:bottom, left:right]
+        prepared = keras.ops.convert_to_numpy(prepare(pixels.astype("float32")))
+        here = {name: x[0] for name, x in part.predict(prepared, verbose=0).items()}
+        here["boxes"] = here["boxes"] + np.array([left, top, left, top], "float32")
+        middle = (here["boxes"][:, :2] + here["boxes"][:, 2:]) / 2
+        mine = here["labels"] >= 0
+        for axis, (low, high) in enumerate((own_columns, own_rows)):
+            mine &= (middle[:, axis] >= low) & (middle[:, axis] < high)
+        found.append({name: here[name][mine] for name in _NAMES})
     together = {name: np.concatenate([part[name] for part in found]) for name in _NAMES}
     most = len(rows) * len(columns) * detector.max_detections
     return _without_overlaps(detector, together, image.shape, most)
 
 
-_NAMES = ("boxes", "labels", "confidence", "size")
+def _part(detector: Detector, shape: list[int]) -> Detector:
+    """The same network for tiles of a height and width, with all detections of each."""
+    parts = _PARTS.setdefault(detector, {})
+    key = (*shape, detector.confidence_threshold, detector.max_detections)
+    if key not in parts:
+        while len(parts) >= _MOST_PARTS:
+            del parts[next(iter(parts))]
+        parts[key] = detector.with_thresholds(
+            preprocessor=None,
+            bounding_box_format="xyxy",
+            iou_threshold=1.0,
+            part_threshold=1.0,
+            max_detections=_CANDIDATES * detector.max_detections,
+        )
+    return parts[key]
 
 
 def _without_overlaps(
@@ -84,43 +99,28 @@ def _without_overlaps(
     """The detections that no better one overlaps too much, best first, as a batch of one."""
     order = np.argsort(-found["confidence"], kind="stable")
     found = {name: values[order] for name, values in found.items()}
-    boxes = found["boxes"]
-    area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
-    remains = np.ones(len(boxes), "bool")
-    for k in range(len(boxes) - 1):
+    boxes, remains = found["boxes"], np.ones(len(found["boxes"]), "bool")
+    for k in range(len(boxes)):
         if remains[k]:
-            rest = boxes[k + 1 :]
-            low, high = np.maximum(boxes[k, :2], rest[:, :2]), np.minimum(boxes[k, 2:], rest[:, 2:])
-            shared = np.prod(np.maximum(high - low, 0), axis=1)
-            union = area[k] + area[k + 1 :] - shared
-            remains[k + 1 :] &= shared <= detector.iou_threshold * union
-            remains[k + 1 :] &= shared <= (detector.part_threshold + 1e-5) * area[k + 1 :]
+            shared, areas = overlaps(boxes[k], boxes[k:])
+            union = areas[0] + areas - shared
+            too_much = shared > detector.iou_threshold * union
+            too_much |= shared > (detector.part_threshold + 1e-5) * areas
+            remains[k + 1 :] &= ~too_much[1:]
     found = {name: values[remains][:most][None] for name, values in found.items()}
-    if detector.bounding_box_format != "xyxy":
-        boxes = keras.utils.bounding_boxes.convert_format(
-            found["boxes"],
-            source="xyxy",
-            target=detector.bounding_box_format,
-            height=shape[0],
-            width=shape[1],
-        )
-        found["boxes"] = keras.ops.convert_to_numpy(boxes)
+    boxes = converted_boxes(found["boxes"], "xyxy", detector.bounding_box_format, shape)
+    found["boxes"] = keras.ops.convert_to_numpy(boxes)
     return {**found, "num_detections": np.array([found["labels"].shape[1]], "int32")}
 
 
-def _steps(detector: Detector) -> list[float]:
-    """The steps of all grids that the image is sampled on, in pixels."""
+def _steps_and_reach(detector: Detector) -> tuple[list[float], int]:
+    """The steps of all grids that the image is sampled on, and how far around a point it depends on
+    the image in the coarsest channel, in pixels."""
     channels = layer_with_grids(detector.network)
-    sigmas = {layer.sigma for layer in channels.shared_layers if hasattr(layer, "sigma")}
-    return [scale * sigma / channels.density for scale in channels.scales for sigma in sigmas]
-
-
-def _reach(detector: Detector) -> int:
-    """Pixels around a point that it depends on, in the coarsest channel."""
-    channels = layer_with_grids(detector.network)
-    layers = [layer for layer in channels.shared_layers if hasattr(layer, "sigma")]
-    deviation = channels.scales[-1] * math.sqrt(sum(layer.sigma**2 for layer in layers))
-    return math.ceil(max(_REACH * deviation, detector.size_range[1] / 2))
+    sigmas = [layer.sigma for layer in channels.shared_layers if hasattr(layer, "sigma")]
+    steps = [scale * sigma / channels.density for scale in channels.scales for sigma in {*sigmas}]
+    deviation = channels.scales[-1] * math.sqrt(sum(sigma**2 for sigma in sigmas))
+    return steps, math.ceil(max(_REACH * deviation, detector.size_range[1] / 2))
 
 
 def _spans(

@@ -5,11 +5,11 @@ from typing import Any
 
 import keras
 
-from gdn_keras.models.image_model import CheckedImages, check_preset_kind
+from gdn_keras.models.image_model import CheckedImages, PackedNetwork
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
-class Classifier(CheckedImages, keras.Model):
+class Classifier(CheckedImages, PackedNetwork):
     """A network with its preprocessor in front and the names of its classes.
 
     With a preprocessor it takes pixels of 0 to 255, whatever their dtype; without one, what the
@@ -45,17 +45,8 @@ class Classifier(CheckedImages, keras.Model):
             raise ValueError(
                 f"`preprocessor` must be a Keras layer. Received: preprocessor={preprocessor!r}"
             )
-        super().__init__(**kwargs)
-        self.network = network
-        self.preprocessor = preprocessor
+        super().__init__(network, preprocessor, **kwargs)
         self.class_names = _check_names(class_names, network.output_shape[-1])
-        self.takes_pixels = preprocessor is not None
-        self.built = True
-
-    @classmethod
-    def from_preset(cls, preset: str, **overrides: Any) -> "Classifier":
-        """A trained classifier by its name; see `gdn_keras.from_preset`."""
-        return check_preset_kind(cls, preset, overrides)
 
     @property
     def input_shape(self) -> tuple[int | None, ...]:
@@ -67,27 +58,11 @@ class Classifier(CheckedImages, keras.Model):
         """Shape of the scores, as in a functional model."""
         return self.network.output_shape
 
-    def call(self, images: Any, training: bool | None = None) -> Any:
-        images = images if self.preprocessor is None else self.preprocessor(images)
-        return self.network(images, training=training)
-
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         return self.network.compute_output_shape(input_shape)
 
     def get_config(self) -> dict[str, Any]:
-        parts = {
-            name: keras.saving.serialize_keras_object(getattr(self, name))
-            for name in ("network", "preprocessor")
-        }
-        return {**super().get_config(), "class_names": list(self.class_names), **parts}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "Classifier":
-        parts = {
-            name: keras.saving.deserialize_keras_object(config[name], custom_objects)
-            for name in ("network", "preprocessor")
-        }
-        return cls(**{**config, **parts})
+        return {**super().get_config(), "class_names": list(self.class_names)}
 
 
 def _check_names(names: Sequence[str] | None, count: int) -> tuple[str, ...]:

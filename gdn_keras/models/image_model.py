@@ -63,17 +63,51 @@ class CheckedImages(_Model):
             )
 
 
-def check_preset_kind(kind: type, preset: str, overrides: dict[str, Any]) -> Any:
-    """The trained model of a preset, which must be of this kind."""
-    import gdn_keras  # presets are above all models
+class PackedNetwork(keras.Model):
+    """A network with its preprocessor in front. Both travel with it into files and exports.
 
-    model = gdn_keras.from_preset(preset, **overrides)
-    if not isinstance(model, kind):
-        raise ValueError(
-            f"`preset` must name a trained {kind.__name__}. Received: preset={preset!r}, which is "
-            f"a {type(model).__name__}"
-        )
-    return model
+    Args:
+        network: A functional model.
+        preprocessor: Layer from pixels of 0 to 255 to what `network` takes, or `None`.
+        **kwargs: Of `keras.Model`.
+    """
+
+    def __init__(self, network: keras.Model, preprocessor: Any = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.network = network
+        self.preprocessor = preprocessor
+        self.takes_pixels = preprocessor is not None
+        self.built = True
+
+    @classmethod
+    def from_preset(cls, preset: str, **overrides: Any) -> Any:
+        """A trained model of this kind by its name; see `gdn_keras.from_preset`."""
+        import gdn_keras  # presets are above all models
+
+        model = gdn_keras.from_preset(preset, **overrides)
+        if not isinstance(model, cls):
+            raise ValueError(
+                f"`preset` must name a trained {cls.__name__}. Received: preset={preset!r}, which "
+                f"is a {type(model).__name__}"
+            )
+        return model
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        inputs = inputs if self.preprocessor is None else self.preprocessor(inputs)
+        return self.network(inputs, training=training)
+
+    def get_config(self) -> dict[str, Any]:
+        parts = {"network": self.network, "preprocessor": self.preprocessor}
+        parts = {n: keras.saving.serialize_keras_object(part) for n, part in parts.items()}
+        return {**super().get_config(), **parts}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        parts = {
+            name: keras.saving.deserialize_keras_object(config[name], custom_objects)
+            for name in ("network", "preprocessor")
+        }
+        return cls(**{**config, **parts})
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")

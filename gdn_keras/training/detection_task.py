@@ -8,9 +8,9 @@ import keras
 import numpy as np
 
 from gdn_keras.checks import check_positive
-from gdn_keras.detection.average_precision import import_pycocotools
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import import_drawing
+from gdn_keras.detection.precision import import_pycocotools
 from gdn_keras.models import gaussian_derivative_network
 from gdn_keras.training.recipe import COUNT, WIDTHS, TrainingRecipe, recipe, setting
 from gdn_keras.training.run_folder import shown

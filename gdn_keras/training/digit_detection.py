@@ -18,7 +18,7 @@ from gdn_keras.datasets import (
 from gdn_keras.datasets.scenes import BACKGROUNDS, SceneSet
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
-from gdn_keras.detection.size_precision import TEST_SIZES, evaluate_detector
+from gdn_keras.detection.precision import TEST_SIZES, evaluate_detector
 from gdn_keras.detection.targets import channel_spacing
 from gdn_keras.layers import ArctanContrast
 from gdn_keras.reporting import Reporter

@@ -10,9 +10,9 @@ import numpy as np
 from gdn_keras.analysis.plots import figure_file
 from gdn_keras.datasets import BoxedImage, read_boxed_image
 from gdn_keras.datasets.boxes import longer_sides, pad_boxes
-from gdn_keras.detection.average_precision import average_precision
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
+from gdn_keras.detection.precision import average_precision
 from gdn_keras.detection.tiles import predict_tiled
 from gdn_keras.training.detection_task import as_json, draw_curves, page_of
 from gdn_keras.training.run_folder import Picture, Section, markdown_table, shown

@@ -7,12 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 
-from gdn_keras.detection.decoding import decode_points
-from gdn_keras.detection.points import grid_points
-from gdn_keras.detection.suppression import non_maximum_suppression
+from gdn_keras.detection.decoding import decode_points, non_maximum_suppression
 from gdn_keras.detection.targets import (
     box_targets,
     class_heat,
+    grid_points,
     object_distance,
     object_heat,
 )

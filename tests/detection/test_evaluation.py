@@ -6,7 +6,7 @@ import pytest
 from gdn_keras.datasets import digit_scenes, scene_set
 from gdn_keras.datasets.scenes import SceneSet
 from gdn_keras.detection import Detector, evaluate_detector
-from gdn_keras.detection.size_precision import match_objects, size_slope
+from gdn_keras.detection.precision import match_objects, size_slope
 from tests.detection.networks import detected, tiny_network
 
 SIZES = [0.5, 1.0, 2.0]

@@ -7,7 +7,7 @@ from keras import ops
 
 from gdn_keras.datasets import digit_scenes, scene_set
 from gdn_keras.detection import Detector
-from gdn_keras.detection.points import grid_points
+from gdn_keras.detection.targets import grid_points
 from gdn_keras.layers import ArctanContrast
 from gdn_keras.models import gaussian_derivative_network
 from tests.detection.networks import detected

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 
-from gdn_keras.detection.losses import box_loss, heat_loss
-from gdn_keras.detection.points import grid_points
 from gdn_keras.detection.targets import (
+    box_loss,
     box_targets,
     channel_spacing,
     class_heat,
+    grid_points,
+    heat_loss,
     object_distance,
     object_heat,
 )

@@ -16,8 +16,8 @@ import gdn_keras
 from gdn_keras.datasets import digit_scenes, scene_set
 from gdn_keras.detection import Detector, average_precision, decoding
 from gdn_keras.detection.detector import BOX_FORMATS
-from gdn_keras.detection.size_precision import TEST_SIZES, SizePrecision, match_objects
-from gdn_keras.detection.target_checks import to_corners
+from gdn_keras.detection.input_checks import to_corners
+from gdn_keras.detection.precision import TEST_SIZES, SizePrecision, match_objects
 from gdn_keras.scale_space import PointGrid
 from gdn_keras.training.digit_detection import (
     DigitRecipe,

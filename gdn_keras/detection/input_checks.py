@@ -1,16 +1,18 @@
-"""Checks of boxes and labels, in arrays and as pipelines give them."""
+"""Checks of images, boxes and labels, in arrays and as pipelines give them."""
 
 import math
 import types
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
-from gdn_keras.detection.images import check_kind
+from gdn_keras.checks import check_images
 from gdn_keras.detection.targets import IGNORED
+
+_LEAST_SIDE = 3
 
 # Boxes of a pipeline after which most of them may be called too small or too large.
 _ENOUGH = 100
@@ -19,22 +21,67 @@ _ENOUGH = 100
 _ORDERS = {"x": (0, 1, 2, 3), "y": (1, 0, 3, 2)}
 
 
+def checked_images(images: Any, channels: int, takes_pixels: bool) -> Any:
+    """Images or a pipeline of them for a detector, with a last axis where grey ones have none."""
+    images = check_images(_numbers(images), channels, takes_pixels)
+    shape = tuple(getattr(images, "shape", ()))
+    if any(side is not None and side < _LEAST_SIDE for side in shape[1:3]):
+        raise ValueError(
+            f"Images must be at least {_LEAST_SIDE}x{_LEAST_SIDE} pixels. Received: shape {shape}"
+        )
+    return images
+
+
+def _numbers(images: Any) -> Any:
+    """Raise for what is neither numbers nor a pipeline."""
+    if hasattr(images, "to_tensor"):
+        raise ValueError(
+            "Images of several sizes must be a list of arrays. "
+            f"Received: a ragged tensor of shape {tuple(images.shape)}"
+        )
+    is_text = isinstance(images, str | bytes)
+    if is_text or (isinstance(images, np.ndarray) and images.dtype.kind in "OSU"):
+        shown = images if is_text else f"an array of dtype {images.dtype}"
+        raise ValueError(
+            f"Images must be arrays of numbers, a list of them or a pipeline. Received: {shown!r}"
+        )
+    return images
+
+
+def by_shape(images: Sequence[Any]) -> dict[tuple[int, ...], np.ndarray]:
+    """The images of a list, stacked with those of the same shape, by their places in the list."""
+    places: dict[tuple[int, ...], list[int]] = {}
+    arrays = [_numbers(np.asarray(_numbers(image))) for image in images]
+    for k, array in enumerate(arrays):
+        places.setdefault(array.shape, []).append(k)
+    if not arrays:
+        raise ValueError(f"There must be at least one image. Received: {images!r}")
+    return {tuple(mine): np.stack([arrays[k] for k in mine]) for mine in places.values()}
+
+
+def as_batch(images: Any) -> Any:
+    """A list of images of one size as an array; anything else as it is."""
+    if not isinstance(images, list | tuple):
+        return images
+    groups = list(by_shape(images).values())
+    if len(groups) > 1:
+        raise ValueError(
+            "Images to train and evaluate on must be of one size in a batch: pad them, or give a "
+            f"generator of batches. Received: shapes {[group.shape[1:] for group in groups]}"
+        )
+    return groups[0]
+
+
 class TargetChecker:
     """Raises on wrong boxes and labels, and counts boxes that no scale channel answers for.
 
-    Args:
-        bounding_box_format: As in `Detector`.
-        num_classes: Number of classes.
-        sides: Shortest and longest longer side of the boxes that the network answers for.
+    `sides` are the least and greatest longer side of the boxes that the network answers for.
     """
 
     def __init__(self, bounding_box_format: str, num_classes: int, sides: tuple[float, float]):
-        self.bounding_box_format, self.num_classes, self.sides = (
-            bounding_box_format,
-            num_classes,
-            sides,
-        )
-        self.error: ValueError | None = None
+        self.bounding_box_format, self.num_classes = bounding_box_format, num_classes
+        self.sides = sides
+        self.error: ValueError | None = None  # kept, since pipelines put it in words of their own
         self._boxes = self._outside = 0
         self._extremes = (math.inf, 0.0)
         self._has_warned = False
@@ -42,12 +89,7 @@ class TargetChecker:
     def check(self, boxes: Any, labels: Any, shape: Sequence[int]) -> None:
         """Raise where a box or a label of a batch is wrong, or most boxes so far.
 
-        The error is kept too, since pipelines put it in words of their own.
-
-        Args:
-            boxes: `[batch, objects, 4]`.
-            labels: `[batch, objects]`.
-            shape: Height and width of the images.
+        Boxes are `[batch, objects, 4]`, labels `[batch, objects]`; `shape` is that of an image.
         """
         try:
             self._check(np.asarray(boxes), np.asarray(labels), shape)
@@ -56,6 +98,12 @@ class TargetChecker:
         except ValueError as error:
             self.error = error
             raise
+
+    def check_batch(self, x: Any, y: Any) -> None:
+        """`check` for images and what a user gives as their targets."""
+        check_targets(y)
+        boxes, labels = padded(y)
+        self.check(boxes, labels, tuple(_numbers(x).shape[1:3]))
 
     def conclude(self) -> None:
         """Raise if most boxes were too small or too large; warn, once, if some were."""
@@ -66,9 +114,9 @@ class TargetChecker:
 
     def _check(self, boxes: np.ndarray, labels: np.ndarray, shape: Sequence[int]) -> None:
         check_shapes(boxes, labels)
-        check_labels(labels, self.num_classes)
+        _check_labels(labels, self.num_classes)
         corners = to_corners(boxes, self.bounding_box_format, shape)[labels >= 0]
-        check_corners(corners, shape)
+        _check_corners(corners, shape)
         sides = np.max(corners[:, 2:] - corners[:, :2], axis=1)
         low, high = self.sides
         self._boxes += len(sides)
@@ -112,7 +160,7 @@ def check_shapes(boxes: Any, labels: Any) -> None:
         )
 
 
-def check_labels(labels: np.ndarray, num_classes: int) -> None:
+def _check_labels(labels: np.ndarray, num_classes: int) -> None:
     """Raise unless labels are classes, -1 or -2. Augmentation of Keras makes floats of them."""
     wrong = labels.ravel()
     if labels.dtype.kind in "iuf":
@@ -126,7 +174,7 @@ def check_labels(labels: np.ndarray, num_classes: int) -> None:
         )
 
 
-def check_corners(boxes: np.ndarray, shape: Sequence[int]) -> None:
+def _check_corners(boxes: np.ndarray, shape: Sequence[int]) -> None:
     """Raise unless all boxes `[n, 4]` (x1, y1, x2, y2) are in the image, at least in part."""
     low, high = boxes[:, :2], boxes[:, 2:]
     wrong = ~np.isfinite(boxes).all(axis=1) | ~(high > low).all(axis=1)
@@ -159,50 +207,35 @@ def to_corners(boxes: np.ndarray, source: str, shape: Sequence[int]) -> np.ndarr
     return np.concatenate([first * unit, second * unit], axis=-1)
 
 
-def checked(x: Any, y: Any, checker: TargetChecker) -> Any:
+def checked_targets(x: Any, y: Any, checker: TargetChecker) -> Any:
     """`x` with its boxes and labels checked: now those of arrays, later those of pipelines.
 
-    Args:
-        x, y: What a user passes to `fit` or `evaluate`.
-        checker: The checker.
-
-    Returns:
-        What Keras is to be given in the place of `x`.
+    Returns what Keras is to be given in the place of `x`.
     """
     if isinstance(x, keras.utils.PyDataset):
         return _CheckedBatches(x, checker)
     if isinstance(x, types.GeneratorType):
-        return _checked_batches(x, checker)
+        return (_checked_batch(batch, checker) for batch in x)
     if hasattr(x, "element_spec") and hasattr(x, "map"):
         return _checked_pipeline(x, checker)
     if hasattr(x, "shape"):
-        check_batch(x, y, checker)
+        checker.check_batch(x, y)
         checker.conclude()
     return x
 
 
-def check_batch(x: Any, y: Any, checker: TargetChecker) -> None:
-    """Raise where a box or a label of a batch is wrong."""
-    check_targets(y)
-    check_kind(x)
-    checker.check(_as_array(y["boxes"], 0), _as_array(y["labels"], -1), tuple(x.shape[1:3]))
+def padded(y: Any) -> tuple[Any, Any]:
+    """Boxes and labels that may be ragged, dense."""
+    boxes, labels = (
+        values.to_tensor(default) if hasattr(values, "to_tensor") else values
+        for values, default in ((y["boxes"], 0), (y["labels"], -1))
+    )
+    return boxes, labels
 
 
-def _as_array(values: Any, default: float) -> np.ndarray:
-    """An array of what may be ragged."""
-    return np.asarray(padded(values, default))
-
-
-def padded(values: Any, default: float) -> Any:
-    """Dense values of what may be ragged."""
-    return values.to_tensor(default) if hasattr(values, "to_tensor") else values
-
-
-def _checked_batches(batches: Iterator[Any], checker: TargetChecker) -> Iterator[Any]:
-    for batch in batches:
-        x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
-        check_batch(x, y, checker)
-        yield batch
+def _checked_batch(batch: Any, checker: TargetChecker) -> Any:
+    checker.check_batch(*keras.utils.unpack_x_y_sample_weight(batch)[:2])
+    return batch
 
 
 class _CheckedBatches(keras.utils.PyDataset):
@@ -211,22 +244,14 @@ class _CheckedBatches(keras.utils.PyDataset):
     def __init__(self, batches: keras.utils.PyDataset, checker: TargetChecker):
         super().__init__(batches.workers, batches.use_multiprocessing, batches.max_queue_size)
         self.batches, self.checker = batches, checker
+        self.on_epoch_begin, self.on_epoch_end = batches.on_epoch_begin, batches.on_epoch_end
 
     @property
     def num_batches(self) -> int | None:
         return self.batches.num_batches
 
     def __getitem__(self, index: int) -> Any:
-        batch = self.batches[index]
-        x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
-        check_batch(x, y, self.checker)
-        return batch
-
-    def on_epoch_begin(self) -> None:
-        self.batches.on_epoch_begin()
-
-    def on_epoch_end(self) -> None:
-        self.batches.on_epoch_end()
+        return _checked_batch(self.batches[index], self.checker)
 
 
 def _checked_pipeline(batches: Any, checker: TargetChecker) -> Any:
@@ -249,7 +274,7 @@ def _checked_pipeline(batches: Any, checker: TargetChecker) -> Any:
     @tf.autograph.experimental.do_not_convert
     def look(*batch: Any) -> Any:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
-        boxes, labels = padded(y["boxes"], 0), padded(y["labels"], -1)
+        boxes, labels = padded(y)
         given = [boxes, labels, tf.shape(x)[1:3]]
         with tf.control_dependencies([tf.numpy_function(check, given, labels.dtype)]):
             x = tf.identity(x)
