@@ -21,21 +21,12 @@ def replacing(path: Path, exclusive: bool = False) -> Iterator[Path]:
     """A temporary path of the same name; on success it takes the place of `path`.
 
     What is written there may be a file or a folder; the folder around it must exist. A file
-    replaces the one before in one step. Any number of processes may write the same one at once; the
-    last to end wins. What a killed process left behind is removed by the next to write the same
-    file.
-
-    Example:
+    replaces the one before in one step. Any number of processes may write the same one at once: the
+    last to end wins or, if it is `exclusive`, the first, and others raise FileExistsError. What a
+    killed process left behind is removed by the next to write the same file.
 
     >>> with replacing(folder / "report.md") as temporary:  # doctest: +SKIP
     ...     temporary.write_text(text)
-
-    Args:
-        path: The file or folder.
-        exclusive: Whether a file must be the first of this name; the first to end wins then.
-
-    Raises:
-        FileExistsError: If it is `exclusive` and there is one.
     """
     remove_leftovers(path)
     prefix = f".{path.name}~{platform.node()}~{os.getpid()}~{_TOKEN}~"

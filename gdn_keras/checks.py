@@ -125,6 +125,23 @@ def check_input_shape(input_shape: Sequence[int | None]) -> tuple[int | None, ..
     return shape
 
 
+def check_image_shape(
+    name: str, input_shape: Any, minimum: int = 1, channels: int | None = None
+) -> None:
+    """Raise unless a layer can take images of this shape, and of the channels it was built for."""
+    # A graph of TensorFlow that was called with tensors of several ranks knows none of them.
+    shape = tuple(input_shape) if getattr(input_shape, "rank", 4) is not None else ()
+    fits = len(shape) == 4 and shape[3] is not None and channels in (None, shape[3])
+    if not fits or any(size is not None and size < minimum for size in shape[1:3]):
+        built = "" if channels is None else f"was built for images with {channels} feature channels"
+        raise ValueError(
+            f"`{name}` {built or 'expects a known number of feature channels'}, and expects images "
+            f"of rank 4, of at least {minimum}x{minimum} pixels, with the feature channels last: "
+            "[batch, height, width, channels]. "
+            f"Received: input_shape={shape or None}"
+        )
+
+
 def check_images(images: Any, channels: int, pixels: bool = False) -> Any:
     """A batch of at least one image, or what has no shape, such as a pipeline, of some length.
 

@@ -25,11 +25,9 @@ DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runtime
 
 
 def check_modest(file: Path) -> None:
-    """Checks that a .keras file needs no more memory than its size suggests, before it is loaded.
+    """Raises ValueError for a .keras file that needs more memory than its size suggests, unloaded.
 
-    Raises:
-        ValueError: If its archive unpacks to much more, or its network has more weights than the
-            file holds, or images that are too large.
+    Its archive unpacks to much more, its network has more weights than it holds, or large images.
     """
     with zipfile.ZipFile(file) as archive:
         held = sum(entry.file_size for entry in archive.infolist())

@@ -10,7 +10,6 @@ from typing import Any
 import keras
 
 from gdn_keras.checks import check_choice
-from gdn_keras.detection import Detector
 from gdn_keras.models import PAPER_SCALES, gaussian_derivative_network, retarget
 
 # One more below and one above, as the trained networks have them.
@@ -47,8 +46,7 @@ PRESETS = {
         for size in (1, 2, 4)
     },
     "traffic_signs": {
-        "description": "43 German traffic signs in colour photographs, nine scale channels, "
-        "trained on signs of 28 to 40 pixels only.",
+        "description": "43 German traffic signs, nine scale channels, trained on 28 to 40 pixels.",
         "parameters": {
             "input_shape": (112, 112, 3),
             "widths": (24, 32, 48, 64, 96),
@@ -57,26 +55,20 @@ PRESETS = {
         },
         "weights": "traffic_signs",
     },
-    "digit_detector": {
-        "description": "Finds digits of any size in grey pictures, trained on size 1 only.",
-        "weights": "digit_detector",
-    },
-    "nuclei": {
-        "description": "Finds cell nuclei in fluorescence microscopy at any magnification, trained "
-        "at one.",
-        "weights": "nuclei",
-    },
-    "road_signs": {
-        "description": "Finds four kinds of road signs in photographs, trained on signs of 32 to "
-        "48 pixels only.",
-        "weights": "road_signs",
-    },
     "large_size2": {
         "description": "`large`, ten scale channels, trained on digits of size 2 only.",
         "parameters": {**_LARGE, "scales": _WIDE_SCALES, "surround": 0.5},
         "weights": "large_size2",
     },
 }
+
+# Detectors, which come with their weights only, and know all about themselves.
+_DETECTORS = {
+    "digit_detector": "Finds digits of any size in grey pictures, trained on size 1 only.",
+    "nuclei": "Finds cell nuclei in fluorescence microscopy at any magnification, trained at one.",
+    "road_signs": "Finds four kinds of road signs in photographs, trained on 32 to 48 pixels only.",
+}
+PRESETS |= {name: {"description": text, "weights": name} for name, text in _DETECTORS.items()}
 
 # Inside the package where it was installed from a wheel, beside it in a clone of the repository.
 _PACKAGE = Path(__file__).parent
@@ -111,31 +103,25 @@ def from_preset(preset: str, load_weights: bool = True, **overrides: Any) -> ker
     """
     check_choice("preset", preset, tuple(PRESETS))
     entry = PRESETS[preset]
-    if "parameters" not in entry:  # a detector, which knows all about itself
-        return _load_detector(preset, load_weights, overrides)
+    is_detector = preset in _DETECTORS
+    if is_detector and not load_weights:
+        raise ValueError(
+            f"{preset!r} comes with its weights only; `gdn_keras.detection.Detector` makes others. "
+            "Received: load_weights=False"
+        )
     if not load_weights or "weights" not in entry:
         return gaussian_derivative_network(**{**entry["parameters"], **overrides})
     unfit = {name: value for name, value in overrides.items() if name not in _FREE}
-    if unfit:
+    if unfit and not is_detector:
         given = ", ".join(f"{name}={value!r}" for name, value in unfit.items())
         raise ValueError(
             f"The weights of {preset!r} are for another network; pass `load_weights=False` to "
             f"train one of your own. Received: {given}"
         )
-    trained = keras.saving.load_model(_file(entry["weights"]), compile=False)
-    return retarget(trained, **overrides) if overrides else trained
-
-
-def _load_detector(preset: str, load_weights: bool, overrides: dict[str, Any]) -> Detector:
-    if not load_weights:
-        raise ValueError(
-            f"{preset!r} comes with its weights only; `gdn_keras.detection.Detector` makes others. "
-            "Received: load_weights=False"
-        )
-    trained = keras.saving.load_model(_file(PRESETS[preset]["weights"]), compile=False)
-    if not isinstance(trained, Detector):
-        raise ValueError(f"The file of {preset!r} holds no detector. Reinstall gdn_keras.")
-    return trained.with_thresholds(**overrides) if overrides else trained
+    trained: Any = keras.saving.load_model(_file(entry["weights"]), compile=False)
+    if not overrides:
+        return trained
+    return trained.with_thresholds(**overrides) if is_detector else retarget(trained, **overrides)
 
 
 def _file(folder: str) -> Path:

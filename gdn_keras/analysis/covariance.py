@@ -14,14 +14,12 @@ _BATCH = 16
 
 
 class CovarianceErrors(NamedTuple):
-    """Relative errors between matching scale channels at the center of the image.
+    """Relative errors between matching scale channels at the center, for a `factor` S.
 
-    Attributes:
-        factor: S, by which the image was rescaled.
-        scales: sigma_0 of the finer channel of each matching pair (sigma_0, S sigma_0).
-        layers: ||F'_k(S sigma_0) - F_k(sigma_0)|| / ||F_k(sigma_0) - F_k(0)||, [layers, pairs];
-            the norms are over images and feature channels, and F_k(0), the response to an empty
-            image, keeps offsets from making errors look small.
+    `scales` is sigma_0 of the finer channel of each matching pair (sigma_0, S sigma_0), and
+    `layers` [layers, pairs] holds ||F'_k(S sigma_0) - F_k(sigma_0)|| / ||F_k(sigma_0) - F_k(0)||.
+    The norms are over images and feature channels, and F_k(0), the response to an empty image,
+    keeps offsets from making errors look small.
     """
 
     factor: float
@@ -35,13 +33,11 @@ class CovarianceErrors(NamedTuple):
 
 
 class InvarianceErrors(NamedTuple):
-    """Relative change of the pooled output when the image is rescaled, [images, classes].
+    """Relative change of the pooled output, [images, classes], under rescaling by `factor`.
 
-    Attributes:
-        factor: S, by which the image was rescaled.
-        errors: |L(f') - L(f)|, over the root mean square of L(f).
-        inside: Whether the winning channels, before and after rescaling, have their match within
-            the range of scale channels. The theorem speaks of these.
+    `errors` is |L(f') - L(f)| over the root mean square of L(f); `inside` tells whether the winning
+    channels, before and after rescaling, have their match within the range of scale channels. The
+    theorem speaks of these.
     """
 
     factor: float

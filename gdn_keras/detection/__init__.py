@@ -12,13 +12,6 @@ from gdn_keras.detection.targets import grid_points
 from gdn_keras.detection.tiles import predict_tiled
 
 __all__ = [
-    "AveragePrecision",
-    "Detector",
-    "SizePrecision",
-    "average_precision",
-    "draw_boxes",
-    "evaluate_detector",
-    "grid_points",
-    "heat_maps",
-    "predict_tiled",
-]
+    "AveragePrecision", "Detector", "SizePrecision", "average_precision", "draw_boxes",
+    "evaluate_detector", "grid_points", "heat_maps", "predict_tiled",
+]  # fmt: skip

@@ -1,12 +1,14 @@
 """From scores at points to boxes: local maxima in scale space, and between its points."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 from keras import ops
 
-from gdn_keras.detection.targets import SHARPNESS, channel_spacing
+from gdn_keras.detection.targets import SHARPNESS
 from gdn_keras.scale_space import PointGrid
 
 # Maxima that are looked at for each detection that may be returned.
@@ -43,8 +45,7 @@ def decode_points(
     5. Non-maximum suppression by overlap, whatever the class.
 
     `predictions` `[batch, points, features]` are logits of the classes, then nothing or four
-    numbers for each point's box as in `box_targets`. `grids` are those of the channels, in the
-    order of the points, `shape` is the images' height and width, and the rest as in `Detector`.
+    numbers for each point's box as in `box_targets`; other arguments are as in `Detector`.
 
     Returns:
         Dictionary of "boxes" `[batch, max_detections, 4]` (x1, y1, x2, y2), cut off at the image's
@@ -73,6 +74,17 @@ def decode_points(
     valid = valid & (found["confidence"] >= confidence_threshold)
     score = ops.where(valid, peak.score, -float("inf"))
     return _best(found, score, (iou_threshold, part_threshold), max_detections)
+
+
+def channel_spacing(scales: Sequence[float], name: str = "scales") -> float:
+    """Distance between successive channels in octaves, which must be the same for all."""
+    steps = np.diff(np.log(scales))
+    if not np.allclose(steps, steps[0], rtol=0.05):
+        raise ValueError(
+            f"`{name}` of a detector must be in geometric progression. "
+            f"Received: {name}={list(scales)}"
+        )
+    return float(steps.mean()) / math.log(2)
 
 
 class _Table(NamedTuple):
@@ -320,8 +332,8 @@ def non_maximum_suppression(
     time and all of them after a few.
 
     Boxes `[batch, n, 4]` are (x1, y1, x2, y2), best first; those that are not `valid` `[batch, n]`
-    are neither kept nor remove any. Two boxes remain up to an intersection over union, and up to a
-    share of the box in a better one.
+    are neither kept nor remove any. Two remain up to an intersection over union, and up to a share
+    of the box in a better one.
     """
     order = ops.arange(ops.shape(boxes)[1])
     better = order[:, None] < order

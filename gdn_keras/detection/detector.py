@@ -1,7 +1,8 @@
 """A detector that is trained at one size and finds objects at others."""
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -9,21 +10,19 @@ import numpy as np
 from keras import ops
 
 from gdn_keras.checks import check_choice, check_integer, check_positive, check_share
-from gdn_keras.detection.decoding import decode_points
+from gdn_keras.detection.decoding import channel_spacing, decode_points
 from gdn_keras.detection.input_checks import (
     TargetChecker,
     as_batch,
     by_shape,
     check_shapes,
-    check_targets,
     checked_images,
     checked_targets,
-    padded,
+    dense_targets,
 )
 from gdn_keras.detection.targets import (
     box_loss,
     box_targets,
-    channel_spacing,
     class_heat,
     grid_points,
     heat_loss,
@@ -55,8 +54,7 @@ class Detector(PackedNetwork):
     The network scores each class at the points of its scale channels. It learns a blob of heat for
     each object, at the object's place and at the scale of its size, in units of each channel's own
     grid (`gdn_keras.detection.targets`). What it learns at one size therefore holds at all sizes
-    that its channels cover, `Detector` reads off maxima between points and between channels
-    (`gdn_keras.detection.decoding`).
+    that its channels cover; maxima are read off between points and between channels.
 
     Example:
 
@@ -93,12 +91,8 @@ class Detector(PackedNetwork):
         class_names: Names of the classes, which travel with the model; their numbers by default.
         **kwargs: Passed to `keras.Model`.
 
-    Call arguments:
-        inputs: Images `[batch, height, width, channels]`.
-
-    Output shape:
-        `[batch, points, features]`. `predict` gives a dictionary of boxes instead, see
-        `decode_points`.
+    The model itself gives `[batch, points, features]` for images `[batch, height, width,
+    channels]`, and `predict` a dictionary of boxes, see `decode_points`.
     """
 
     def __init__(
@@ -176,19 +170,12 @@ class Detector(PackedNetwork):
         self.optimizer.build(self.trainable_variables)
 
     def fit(
-        self,
-        x: Any = None,
-        y: Any = None,
-        *,
-        callbacks: Any = None,
-        validation_data: Any = None,
-        **kwargs: Any,
+        self, x: Any = None, y: Any = None, *, validation_data: Any = None, **kwargs: Any
     ) -> keras.callbacks.History:
-        """As for any Keras model; boxes and labels are checked.
+        """As for any Keras model; boxes and labels are checked, of pipelines as they come.
 
-        Those of arrays are checked first, those of pipelines as they come. Boxes of a size that no
-        scale channel answers for would be trained as background: it is an error if most are such,
-        and a warning if some are.
+        Boxes of a size that no scale channel answers for would be trained as background: it is an
+        error if most are such, and a warning if some are.
         """
         checkers = [self._checker()]
         x = self._checked(x, y, checkers[0])
@@ -199,13 +186,14 @@ class Detector(PackedNetwork):
             is_pair = isinstance(validation_data, list | tuple)
             pack = keras.utils.pack_x_y_sample_weight
             validation_data = pack(images, truth, weights) if is_pair else images
-        conclusion = _Conclusion(checkers)
+        callbacks, conclusion = kwargs.pop("callbacks", None), _Conclusion(checkers)
         if isinstance(callbacks, keras.callbacks.CallbackList):
             callbacks.callbacks.append(conclusion)
         else:
             callbacks = [*keras.tree.flatten(callbacks or []), conclusion]
         options = {"callbacks": callbacks, "validation_data": validation_data, **kwargs}
-        return _in_own_words(lambda: super(Detector, self).fit(x, y, **options), checkers)
+        with _in_own_words(checkers):
+            return super().fit(x, y, **options)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As for any Keras model; boxes and labels are checked as in `fit`."""
@@ -214,8 +202,8 @@ class Detector(PackedNetwork):
             return super().evaluate(x, y, *args, **kwargs)
         checker = self._checker()
         x = self._checked(x, y, checker)
-        run = super().evaluate
-        result = _in_own_words(lambda: run(x, y, *args, **kwargs), [checker])
+        with _in_own_words([checker]):
+            result = super().evaluate(x, y, *args, **kwargs)
         checker.conclude()
         return result
 
@@ -267,8 +255,8 @@ class Detector(PackedNetwork):
     ) -> Any:
         """The loss of the heat per object, and that of boxes where they are regressed.
 
-        `y` is a dictionary of "boxes" `[batch, objects, 4]` and "labels" `[batch, objects]`, either
-        padded with labels of -1, or ragged; `y_pred` are the features at the points.
+        `y` holds "boxes" `[batch, objects, 4]` and "labels" `[batch, objects]`, either padded with
+        labels of -1, or ragged; `y_pred` are the features at the points.
         """
         if sample_weight is not None:
             raise ValueError("A detector takes no sample weights. Received: `sample_weight`")
@@ -298,8 +286,7 @@ class Detector(PackedNetwork):
 
     def _boxes_and_labels(self, y: Any, shape: tuple[Any, Any]) -> tuple[Any, Any]:
         """Padded boxes (x1, y1, x2, y2) and labels, with at least one entry of padding."""
-        check_targets(y)
-        boxes, labels = map(ops.convert_to_tensor, padded(y))
+        boxes, labels = map(ops.convert_to_tensor, dense_targets(y))
         check_shapes(boxes, labels)
         boxes = converted_boxes(boxes, self.bounding_box_format, "xyxy", shape)
         boxes, labels = ops.cast(boxes, "float32"), ops.cast(labels, "int32")
@@ -363,10 +350,11 @@ class _Conclusion(keras.callbacks.Callback):
             checker.conclude()
 
 
-def _in_own_words(run: Callable[[], Any], checkers: Sequence[TargetChecker]) -> Any:
-    """What `run` gives; an error of a checker in its own words, not in those of a pipeline."""
+@contextlib.contextmanager
+def _in_own_words(checkers: Sequence[TargetChecker]) -> Iterator[None]:
+    """Raises an error of a checker in its own words, not in those of a pipeline."""
     try:
-        return run()
+        yield
     except Exception:
         for checker in checkers:
             if checker.error is not None:

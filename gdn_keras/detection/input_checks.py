@@ -101,8 +101,7 @@ class TargetChecker:
 
     def check_batch(self, x: Any, y: Any) -> None:
         """`check` for images and what a user gives as their targets."""
-        check_targets(y)
-        boxes, labels = padded(y)
+        boxes, labels = dense_targets(y)
         self.check(boxes, labels, tuple(_numbers(x).shape[1:3]))
 
     def conclude(self) -> None:
@@ -139,13 +138,18 @@ class TargetChecker:
         )
 
 
-def check_targets(y: Any) -> None:
-    """Raise unless targets are a dictionary with boxes and labels."""
+def dense_targets(y: Any) -> tuple[Any, Any]:
+    """Boxes and labels, which may have been ragged; raises unless there are both."""
     if not isinstance(y, dict) or not {"boxes", "labels"} <= y.keys():
         raise ValueError(
             'Targets must be a dictionary with "boxes" and "labels". '
             f"Received: {list(y) if isinstance(y, dict) else type(y).__name__}"
         )
+    boxes, labels = (
+        values.to_tensor(default) if hasattr(values, "to_tensor") else values
+        for values, default in ((y["boxes"], 0), (y["labels"], -1))
+    )
+    return boxes, labels
 
 
 def check_shapes(boxes: Any, labels: Any) -> None:
@@ -224,15 +228,6 @@ def checked_targets(x: Any, y: Any, checker: TargetChecker) -> Any:
     return x
 
 
-def padded(y: Any) -> tuple[Any, Any]:
-    """Boxes and labels that may be ragged, dense."""
-    boxes, labels = (
-        values.to_tensor(default) if hasattr(values, "to_tensor") else values
-        for values, default in ((y["boxes"], 0), (y["labels"], -1))
-    )
-    return boxes, labels
-
-
 def _checked_batch(batch: Any, checker: TargetChecker) -> Any:
     checker.check_batch(*keras.utils.unpack_x_y_sample_weight(batch)[:2])
     return batch
@@ -262,10 +257,10 @@ def _checked_pipeline(batches: Any, checker: TargetChecker) -> Any:
     x, y, _ = keras.utils.unpack_x_y_sample_weight(batches.element_spec)
     if isinstance(x, tf.RaggedTensorSpec):
         raise ValueError(f"Images must be of one size in each batch. Received: {x}")
-    check_targets(y)
-    check_shapes(y["boxes"], y["labels"])
-    if not (y["labels"].dtype.is_integer or y["labels"].dtype.is_floating):
-        raise ValueError(f"Labels must be whole numbers. Received: {y['labels'].dtype.name}")
+    boxes, labels = dense_targets(y)
+    check_shapes(boxes, labels)
+    if not (labels.dtype.is_integer or labels.dtype.is_floating):
+        raise ValueError(f"Labels must be whole numbers. Received: {labels.dtype.name}")
 
     def check(boxes: np.ndarray, labels: np.ndarray, shape: np.ndarray) -> np.ndarray:
         checker.check(boxes, labels, shape.tolist())
@@ -274,7 +269,7 @@ def _checked_pipeline(batches: Any, checker: TargetChecker) -> Any:
     @tf.autograph.experimental.do_not_convert
     def look(*batch: Any) -> Any:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
-        boxes, labels = padded(y)
+        boxes, labels = dense_targets(y)
         given = [boxes, labels, tf.shape(x)[1:3]]
         with tf.control_dependencies([tf.numpy_function(check, given, labels.dtype)]):
             x = tf.identity(x)

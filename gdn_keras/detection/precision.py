@@ -21,15 +21,11 @@ TEST_SIZES = tuple(2.0 ** (k / 4) for k in range(-4, 13))
 
 
 class AveragePrecision(NamedTuple):
-    """Average precision, mean over the classes that occur.
+    """Average precision, mean over the classes that occur; NaN without objects.
 
-    Attributes:
-        size: Of the objects, or the pair that was asked for; `None` for all sizes.
-        objects: How many there are.
-        ap50, ap75: At an intersection over union of 0.5 and 0.75.
-        ap: Mean over 0.5, 0.55, …, 0.95, as in COCO.
-
-    Without objects, the precision is NaN.
+    `size` is that of the objects, or the pair that was asked for, `None` for all, and `objects` how
+    many there are. `ap50` and `ap75` are at an intersection over union of 0.5 and 0.75, `ap` is the
+    mean over 0.5, 0.55, …, 0.95, as in COCO.
     """
 
     size: float | tuple[float, float] | None
@@ -45,7 +41,7 @@ def average_precision(
     sizes: Sequence[float | tuple[float, float]] = (),
     extent: float = 20.0,
 ) -> list[AveragePrecision]:
-    """Average precision of detections, for all sizes together and for each of `sizes`.
+    """Average precision of detections, for all sizes together and then for each of `sizes`.
 
     Objects of other sizes are ignored for a size, and so are detections that match none and are
     themselves of another size: what COCO does for small, medium and large.
@@ -57,9 +53,6 @@ def average_precision(
         sizes: Sizes of objects, in increasing order, each taken to reach halfway (in the log) to
             the next; or pairs of the least and the greatest size.
         extent: Longer side of an object of size 1.
-
-    Returns:
-        One entry for all sizes, then one for each size.
 
     Raises:
         ImportError: Without pycocotools.
@@ -171,14 +164,11 @@ def _entry(size: Any, objects: int, precision: np.ndarray) -> AveragePrecision:
 
 
 class SizePrecision(NamedTuple):
-    """What a detector makes of objects of one size.
+    """What a detector makes of objects of one size; `None` for all sizes together.
 
-    Attributes:
-        size: The size; `None` for all sizes together.
-        objects: How many there are.
-        ap50, ap75, ap: Average precision, see `AveragePrecision`; NaN without objects.
-        size_error: Median of |size found / size - 1|; `None` if nothing was found.
-        center_error: Median distance between centres, in longer sides of the box.
+    Precision is as in `AveragePrecision`. `size_error` is the median of |size found / size - 1|,
+    and `center_error` the median distance between centres, in longer sides of the box; `None` if
+    nothing was found.
     """
 
     size: float | None

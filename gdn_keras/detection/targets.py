@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
-import numpy as np
 from keras import ops
 
+from gdn_keras.layers.scale_batch_normalization import replica_context
 from gdn_keras.scale_space import PointGrid
 
 # 1 / (2 sd^2) for a standard deviation of half a step or half a channel.
@@ -48,12 +48,7 @@ class Points(NamedTuple):
 
 
 def grid_points(grids: Sequence[PointGrid], shape: tuple[Any, Any]) -> Points:
-    """The points of an image of the given height and width.
-
-    Args:
-        grids: Of the scale channels, in the order of the network's points.
-        shape: Height and width, integers or tensors.
-    """
+    """The points of an image of a height and width, given the grids of its channels."""
     channels = []
     for grid in grids:
         y, x = (
@@ -69,22 +64,6 @@ def grid_points(grids: Sequence[PointGrid], shape: tuple[Any, Any]) -> Points:
 def _from_middle(count: Any) -> Any:
     """Positions along an axis of a grid, in steps."""
     return ops.cast(ops.arange(count), "float32") - (ops.cast(count, "float32") - 1) / 2
-
-
-def channel_spacing(scales: Sequence[float], name: str = "scales") -> float:
-    """Distance between successive channels in octaves, or an error if it is not the same for all.
-
-    Args:
-        scales: sigma_0 of two or more channels.
-        name: What the error calls them.
-    """
-    steps = np.diff(np.log(scales))
-    if not np.allclose(steps, steps[0], rtol=0.05):
-        raise ValueError(
-            f"`{name}` of a detector must be in geometric progression. "
-            f"Received: {name}={list(scales)}"
-        )
-    return float(steps.mean()) / math.log(2)
 
 
 def object_distance(
@@ -182,7 +161,7 @@ def _in_units(boxes: Any, unit: Any) -> Any:
 
 def sum_over_replicas(values: Any) -> Any:
     """The sum over the replicas of `tf.distribute`, without a gradient."""
-    replica, values = _replica(), ops.stop_gradient(values)
+    replica, values = replica_context(), ops.stop_gradient(values)
     return values if replica is None else replica.all_reduce("SUM", values)
 
 
@@ -192,18 +171,8 @@ def spread_over_replicas(loss: Any) -> Any:
     Keras adds up the gradients of the replicas, and logs the mean of their values, weighted by
     their images, times the number of replicas.
     """
-    replica = _replica()
+    replica = replica_context()
     if replica is None:
         return loss
     share = sum_over_replicas(loss) / replica.num_replicas_in_sync
     return share + (loss - ops.stop_gradient(loss))
-
-
-def _replica() -> Any:
-    """The context of one of several replicas, or `None`; JAX's arrays are global."""
-    if keras.backend.backend() != "tensorflow":
-        return None
-    import tensorflow as tf
-
-    replica = tf.distribute.get_replica_context()
-    return None if replica is None or replica.num_replicas_in_sync == 1 else replica

@@ -60,8 +60,7 @@ def export_saved_model(
 
     Raises:
         ValueError: Also if the SavedModel's answers differ from the model's.
-        FileExistsError: If there is something at `path` that may not be replaced.
-        RuntimeError: If Keras does not run on TensorFlow.
+        FileExistsError, RuntimeError: If `path` is taken, or Keras does not run on TensorFlow.
     """
     if keras.backend.backend() != "tensorflow":
         raise RuntimeError(

@@ -14,14 +14,9 @@ from gdn_keras.scale_space import Batch, Plan
 class Channels:
     """A tensor of the network, in all scale channels.
 
-    Attributes:
-        tensors: One for each batch of channels that have equal grids, [images x channels, ...],
-            the channels of an image next to one another. Devices that have shared out the images
-            then keep their own. Before the image is lifted, the one tensor that all channels share.
-        plan: The plan of the network's grids.
-        batches: Its grids for these images.
-        number: Which of the network's tensors it is.
-        swapped: Whether rows and columns are swapped, as operators leave them.
+    There is one tensor for each batch of channels that have equal grids, [images x channels, ...],
+    the channels of an image next to one another, so that devices that have shared out the images
+    keep their own. Before the image is lifted, all channels share one tensor.
     """
 
     tensors: tuple[Any, ...]
@@ -42,10 +37,7 @@ class Channels:
         return replace(self, tensors=tuple(function(x) for x in self.tensors))
 
     def onto(self, number: int) -> "Channels":
-        """On the grids of another tensor, smoothed if that one is; the image is lifted.
-
-        The same, if that one is the image too or has no grid.
-        """
+        """On the grids of another tensor, if it has one: smoothed if that is, the image lifted."""
         if not self.plan.spacings[number]:
             return self
         lifted = self.plan.spacings[self.number] != 0
@@ -101,19 +93,15 @@ def aligned(inputs: Sequence[Channels], number: int) -> list[Channels]:
 
 def joined(tensors: Sequence[Any]) -> Any:
     """Channels of equal grids as one batch, all channels of an image next to one another."""
+    x = tensors[0]
     if len(tensors) == 1:
-        return tensors[0]
-    return _reshaped(ops.stack(tensors, axis=1), (-1,), 2)
+        return x
+    return ops.reshape(ops.stack(tensors, axis=1), (-1, *ops.shape(x)[1:]))
 
 
 def unjoined(x: Any, count: int) -> Any:
     """[batch, channels, ...] from such a batch."""
-    return _reshaped(x, (-1, count), 1)
-
-
-def _reshaped(x: Any, start: tuple[int, ...], kept: int) -> Any:
-    """`x` with its axes from `kept` on as they are, and `start` in place of those before."""
-    return ops.reshape(x, (*start, *ops.shape(x)[kept:]))
+    return ops.reshape(x, (-1, count, *ops.shape(x)[1:]))
 
 
 def _middle(x: Any, sizes: Sequence[Any]) -> Any:

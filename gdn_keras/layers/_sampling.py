@@ -20,19 +20,10 @@ def sample(
 ) -> Any:
     """A_y X A_x^T for every image and feature channel, rows and columns swapped in the result.
 
-    Both products then are long matrix products over contiguous memory, with one transposition
-    between them; putting the axes back would cost another. Small matrices are multiplied out, to
-    make one product.
-
-    Args:
-        x: [batch, height, width, channels].
-        rows: A_y, [p, height].
-        columns: A_x, [q, width].
-        swapped: Whether rows and columns of `x` are swapped already.
-        at_once: Whether matrices may be multiplied out.
-
-    Returns:
-        [batch, q, p, channels].
+    From `x` [batch, height, width, channels], in which they may be swapped already, A_y [p, height]
+    and A_x [q, width] to [batch, q, p, channels]. Both products then are long matrix products over
+    contiguous memory, with one transposition between them; putting the axes back would cost
+    another. Small matrices are multiplied out, to make one product, if they may be used `at_once`.
     """
     rows, columns = (columns, rows) if swapped else (rows, columns)
     (p, height), (q, width) = rows.shape, columns.shape
@@ -68,7 +59,7 @@ def _product(matrix: Matrix, x: Any) -> Any:
 def _windows(x: Any, starts: Any, width: int, size: Any) -> Any:
     """Rows of `x` from each start on, `width` of them, one window after the other.
 
-    Where the starts are known, `x` is cut into pieces that are joined anew. Both have gradients of
+    Where the starts are known, `x` is cut into pieces that are joined anew, whose gradients are of
     the same kind, where that of a gather adds up row by row.
     """
     if not isinstance(starts, np.ndarray) or size < width:
@@ -135,8 +126,8 @@ def extend(x: Any, axis: int, margin: int, boundary: str) -> Any:
 def valid_convolution(x: Any, kernel: Any, training: bool | None = True) -> Any:
     """A VALID convolution; in training its gradient with respect to `x` is one too.
 
-    TensorFlow's own CPU gradient of a convolution's input runs at half the speed or less of the
-    forward convolution that computes the same thing.
+    TensorFlow's own gradient of the input runs at half the speed of that convolution or less on
+    CPUs.
     """
     kernel = ops.cast(kernel, x.dtype)
     if x.shape[0] == 0:  # for which TensorFlow's eager convolution gives the shape of its input

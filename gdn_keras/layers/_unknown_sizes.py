@@ -1,14 +1,15 @@
 """Images whose size is known only when a graph runs, of TensorFlow alone: the plan in tensors."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from keras import ops
 
 from gdn_keras.scale_space import Band, Grid, Operator, Plan
-from gdn_keras.scale_space.grids import SNAP, band_width, sampling_rows
+from gdn_keras.scale_space.grids import SNAP, band_width, folded_rows, sampling_rows
 
 _TILE = 32
 _DEGREE = 15  # of polynomials in where a point lies between two others; exact to 1e-10
@@ -26,13 +27,11 @@ class _Grid(Grid):
 class TensorPlan(Plan):
     """`Plan` for a height and width that are tensors. Each scale channel is a batch of its own."""
 
-    _functions: dict[tuple, Callable] = field(default_factory=dict, compare=False)
-
     def batches(self, shape: Any, scales: Any) -> Any:
-        return tuple(self._channel(shape, scale) for scale in scales)
+        return tuple(self.channel(shape, scale) for scale in scales)
 
-    def _channel(self, shape: Any, scale: float) -> Any:
-        return super()._channel(tuple(ops.cast(size, "float64") for size in shape), scale)
+    def channel(self, shape: Any, scale: float) -> Any:
+        return super().channel(tuple(ops.cast(size, "float64") for size in shape), scale)
 
     def _image(self, shape: Any, scale: float) -> Any:
         return tuple(
@@ -53,36 +52,25 @@ class TensorPlan(Plan):
         for here, there in zip(source, target, strict=True):
             count = there.size + 2 * margin
             # In units of sigma_0 all channels have the same steps, and so share one function.
-            function = self._function((here.step, there.step, *rules))
+            function = _band_function(here.step, there.step, *rules)
             starts, weights = function(here.size, count, here.edge, here.cut)
             bands.append(Band(starts, weights, (count, here.size)))
         return Operator(*bands)
 
-    def _function(self, key: tuple) -> Callable:
-        """A function that a graph holds once, however often it is called.
 
-        Without it the operators of all channels and layers are tens of thousands of operations.
-        """
-        import tensorflow as tf
-
-        if key not in self._functions:
-            # Inlined, they would be many again.
-            options = {"autograph": False, "experimental_attributes": {"_noinline": True}}
-            self._functions[key] = tf.function(_band_function(*key), **options)
-        return self._functions[key]
-
-
+@cache
 def _band_function(
-    source_step: float,
-    target_step: float,
-    sigma: float,
-    boundary: str,
-    truncation: float,
-    moments: int,
+    source_step: float, target_step: float, sigma: float, boundary: str, *rules: Any
 ) -> Callable:
-    """`sampling_band` as a function of tensors: starts and weights from sizes, edge and cut."""
+    """`sampling_band` as a function of tensors: starts and weights from sizes, edge and cut.
+
+    A graph holds it once, however often it is called, or the operators of all channels and layers
+    would be tens of thousands of operations.
+    """
+    import tensorflow as tf
+
     ratio = target_step / source_step
-    offset, table = _row_polynomials(sigma / source_step, truncation, moments)
+    offset, table = _row_polynomials(sigma / source_step, *rules)
 
     def band(size: Any, count: Any, edge: Any, cut: Any) -> tuple[Any, Any]:
         size, count = ops.cast(size, "float64"), ops.cast(count, "float64")
@@ -91,7 +79,8 @@ def _band_function(
         nearest = ops.floor(position + SNAP)
         powers = ops.power((2 * (position - nearest) - 1)[:, None], np.arange(len(table)) * 1.0)
         first, rows = nearest + offset, ops.matmul(powers, table)
-        columns, values = _folded(first, rows, size, edge / source_step, cut, boundary)
+        end = edge / source_step
+        columns, values = folded_rows(first, rows, size, end, cut, boundary, ops)
         width = band_width(_TILE, ratio, rows.shape[1])
         starts = ops.clip(first[::_TILE], 0, ops.maximum(size - width, 0))
         columns = columns - ops.repeat(starts, _TILE)[:, None]
@@ -101,7 +90,8 @@ def _band_function(
         weights = ops.scatter(places, ops.reshape(values, (-1,)), (total,))
         return starts, ops.reshape(weights, (-1, _TILE, width))
 
-    return band
+    # Inlined, they would be many again.
+    return tf.function(band, autograph=False, experimental_attributes={"_noinline": True})
 
 
 def _row_polynomials(sigma: float, truncation: float, moments: int) -> tuple[float, np.ndarray]:
@@ -110,19 +100,3 @@ def _row_polynomials(sigma: float, truncation: float, moments: int) -> tuple[flo
     nodes = np.polynomial.chebyshev.chebpts1(_DEGREE + 1)
     first, rows = sampling_rows((nodes + 1) / 2, sigma, truncation, moments)
     return first[0], np.linalg.solve(np.vander(nodes, increasing=True), rows)
-
-
-def _folded(first: Any, rows: Any, size: Any, end: Any, cut: Any, boundary: str) -> tuple[Any, Any]:
-    """`folded_rows` for a source of this size, with `end` in its steps."""
-    start, length = (size - 1) / 2 - end, 2 * end
-    index = first[:, None] + np.arange(rows.shape[1]) * 1.0
-    distance = ops.mod(index - start, 2 * length)
-    position = start + ops.minimum(distance, 2 * length - distance)
-    if boundary != "symmetric":
-        position = ops.where(cut, position, ops.clip(index, start, start + length))
-    if boundary == "constant":
-        rows = ops.where((ops.abs(position - index) < SNAP) | cut, rows, 0.0)
-    lower = ops.floor(position + SNAP)
-    share = ops.where(position - lower < SNAP, 0.0, position - lower) * rows
-    columns = ops.clip(ops.concatenate([lower, lower + 1], axis=1), 0, size - 1)
-    return columns, ops.concatenate([rows - share, share], axis=1)

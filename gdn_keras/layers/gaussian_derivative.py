@@ -1,4 +1,4 @@
-"""The linearly combined Gaussian jet as a Keras layer."""
+"""Gaussian smoothing and the linearly combined Gaussian jet as Keras layers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,14 +8,15 @@ from keras import ops
 
 from gdn_keras.checks import (
     check_boundary,
+    check_image_shape,
     check_integer,
+    check_non_negative,
     check_order,
     check_positive,
     check_truncation,
 )
 from gdn_keras.layers._channels import Channels
 from gdn_keras.layers._sampling import pays_to_jit, smooth_depthwise, valid_convolution
-from gdn_keras.layers._validation import check_fixed, check_image_shape
 from gdn_keras.scale_space import (
     DEFAULT_TRUNCATION,
     Node,
@@ -23,6 +24,82 @@ from gdn_keras.scale_space import (
     jet_stencils,
     scale_normalization,
 )
+
+
+def _check_fixed(name: str, value: Any) -> Any:
+    """Raise if a number that the grids depend on is a variable or a tensor."""
+    if isinstance(value, keras.Variable) or ops.is_tensor(value):
+        raise ValueError(
+            f"`{name}` must be a number: it is fixed and not learned, because the sampling grids "
+            f"follow it. Received: {name}={value!r}"
+        )
+    return value
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class GaussianSmoothing(keras.layers.Layer):
+    """Smooths images with the discrete analogue of the Gaussian, `T(n; s) = e^{-s} I_n(s)`.
+
+    L(x, y; sigma) = (g(., .; sigma) * f)(x, y), eq. (def-sc-sp) of the paper, separably and for
+    each feature channel on its own. There are no weights.
+
+    Example:
+
+    >>> layer = gdn_keras.layers.GaussianSmoothing(sigma=2.0)
+    >>> layer(np.random.rand(1, 28, 28, 3)).shape
+    (1, 28, 28, 3)
+
+    Args:
+        sigma: Standard deviation in pixels, >= 0. 0 is the identity.
+        boundary, truncation: As in `GaussianDerivative`.
+        **kwargs: Passed to `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: Images [batch, height, width, channels].
+        scale: Factor on `sigma` for this call.
+    """
+
+    def __init__(
+        self,
+        sigma: float,
+        boundary: str = "symmetric",
+        truncation: float = DEFAULT_TRUNCATION,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.supports_jit = pays_to_jit()
+        self.sigma = check_non_negative("sigma", _check_fixed("sigma", sigma))
+        self.boundary = check_boundary(boundary)
+        self.truncation = check_truncation(truncation)
+
+    def build(self, input_shape: Sequence[int | None]) -> None:
+        check_image_shape(self.name, input_shape)
+        self.built = True
+
+    def call(self, inputs: Any, scale: float = 1.0) -> Any:
+        check_image_shape(self.name, inputs.shape)
+        inputs = ops.cast(inputs, self.compute_dtype)  # Keras leaves integers as they are
+        sigma = self.sigma * check_positive("scale", scale)
+        return smooth_depthwise(inputs, sigma, 0, self.boundary, self.truncation)
+
+    def node(self, inputs: tuple[int, ...]) -> Node:
+        """A tensor smoothed to sigma sigma_0, on a grid matched to it, for `ScaleChannels`."""
+        return Node(inputs, check_positive("sigma", self.sigma))
+
+    def run_channels(self, inputs: Channels, number: int, training: bool | None) -> Channels:
+        """The layer in all matched scale channels."""
+        return inputs.map(lambda x: ops.cast(x, self.compute_dtype)).onto(number)
+
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
+        return tuple(input_shape)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "sigma": self.sigma,
+            "boundary": self.boundary,
+            "truncation": self.truncation,
+        }
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -45,10 +122,8 @@ class GaussianDerivative(keras.layers.Layer):
 
     >>> layer = gdn_keras.layers.GaussianDerivative(16, sigma=1.0)
     >>> x = np.random.rand(1, 28, 28, 3)
-    >>> layer(x).shape
-    (1, 28, 28, 16)
-    >>> layer(x, scale=2.0).shape  # the same weights, at sigma = 2
-    (1, 28, 28, 16)
+    >>> layer(x).shape, layer(x, scale=2.0).shape  # the same weights, at sigma = 2
+    ((1, 28, 28, 16), (1, 28, 28, 16))
 
     Args:
         filters: Number of output channels.
@@ -69,9 +144,6 @@ class GaussianDerivative(keras.layers.Layer):
     Call arguments:
         inputs: Images [batch, height, width, channels].
         scale: Factor on `sigma` for this call; the weights stay the same.
-
-    Output shape:
-        [batch, height, width, filters].
 
     Reference:
         [Lindeberg, 2022](https://doi.org/10.1007/s10851-021-01057-9), section 4.1.
@@ -99,7 +171,7 @@ class GaussianDerivative(keras.layers.Layer):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.supports_jit = pays_to_jit()
         self.filters = check_integer("filters", filters)
-        self.sigma = check_positive("sigma", check_fixed("sigma", sigma))
+        self.sigma = check_positive("sigma", _check_fixed("sigma", sigma))
         self.order = check_order(order)
         self.zero_order = bool(zero_order)
         self.boundary = check_boundary(boundary)
@@ -119,7 +191,7 @@ class GaussianDerivative(keras.layers.Layer):
         return 1 if self.order <= 2 else 2
 
     def build(self, input_shape: Sequence[int | None]) -> None:
-        check_image_shape(self, input_shape, minimum=3)
+        check_image_shape(self.name, input_shape, minimum=3)
         terms = len(jet_orders(self.order, self.zero_order))
         # Kernels are composed in the variable's own precision and cast afterwards, hence no
         # autocast.
@@ -144,7 +216,7 @@ class GaussianDerivative(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Any, scale: float = 1.0) -> Any:
-        check_image_shape(self, inputs.shape, minimum=3, channels=self.kernel.shape[1])
+        check_image_shape(self.name, inputs.shape, minimum=3, channels=self.kernel.shape[1])
         inputs = ops.cast(inputs, self.compute_dtype)  # Keras leaves integers as they are
         sigma = self.sigma * check_positive("scale", scale)
         smoothed = smooth_depthwise(inputs, sigma, self.margin, self.boundary, self.truncation)
@@ -164,13 +236,8 @@ class GaussianDerivative(keras.layers.Layer):
     ) -> Channels:
         """The layer in all matched scale channels: smooth and sample, then one convolution.
 
-        Grids have as many points per sigma in all channels, which therefore share one kernel.
-
-        Args:
-            inputs: The tensor that it is called on.
-            number: Which of the network's tensors it makes.
-            training: Whether it is called in training.
-            normalization: A `ScaleBatchNormalization` to be made part of the kernel.
+        Grids have as many points per sigma in all channels, which therefore share one kernel. A
+        `ScaleBatchNormalization` as `normalization` becomes part of it.
         """
         smoothed = inputs.map(lambda x: ops.cast(x, self.compute_dtype)).onto(number)
         kernel, bias = self.compose_kernel(inputs.plan.density), self.bias
@@ -185,11 +252,8 @@ class GaussianDerivative(keras.layers.Layer):
     def compose_kernel(self, sigma: float) -> Any:
         """K = sum_j sigma^|a_j| C_j delta_j, the jet and its weights as one kernel.
 
-        Args:
-            sigma: The scale in steps of the grid that the kernel is applied to.
-
-        Returns:
-            [size, size, input channels, filters], in the precision of the weights.
+        [size, size, input channels, filters], in the precision of the weights; `sigma` is in steps
+        of the grid that the kernel is applied to.
         """
         stencils = jet_stencils(self.order, self.zero_order)
         normalization = scale_normalization(sigma, self.order, self.zero_order)

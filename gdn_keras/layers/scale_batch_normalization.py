@@ -40,9 +40,6 @@ class ScaleBatchNormalization(keras.layers.BatchNormalization):
         training: Whether to use (and update) the statistics of the batch.
         weights: For a list, the share of each tensor in the statistics, summing to one: the
             number of scale channels that it holds, over all of them. Equal by default.
-
-    Output shape:
-        The shapes of the inputs.
     """
 
     joint = True  # over scale channels, which `ScaleChannels` passes together
@@ -150,24 +147,30 @@ def _joint_mean(tensors: Sequence[Any], weights: Sequence[Any]) -> Any:
 
 
 def _over_replicas(mean: Any, variance: Any, count: Any) -> tuple[Any, Any, Any]:
-    """Mean, variance and count of all replicas of `tf.distribute`, given those of this one.
-
-    Other backends need nothing of the kind: JAX's arrays are global.
-    """
-    if keras.backend.backend() != "tensorflow":
-        return mean, variance, count
-    import tensorflow as tf
-
-    replica = tf.distribute.get_replica_context()
-    if replica is None or replica.num_replicas_in_sync == 1:
+    """Mean, variance and count of all replicas of `tf.distribute`, given those of this one."""
+    replica = replica_context()
+    if replica is None:
         return mean, variance, count
     count = ops.cast(count, mean.dtype)
 
     def total(value: Any) -> Any:
         # The mean over a replica that got no image is not a number.
         value = ops.where(count > 0, value * count, 0)
-        return replica.all_reduce(tf.distribute.ReduceOp.SUM, value)
+        return replica.all_reduce("SUM", value)
 
     images = total(ops.ones_like(mean))
     joint = total(mean) / images
     return joint, total(variance + ops.square(mean - joint)) / images, images
+
+
+def replica_context() -> Any:
+    """The context of one of several replicas of `tf.distribute`, or `None`.
+
+    Other backends need nothing of the kind: JAX's arrays are global.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return None
+    import tensorflow as tf
+
+    replica = tf.distribute.get_replica_context()
+    return None if replica is None or replica.num_replicas_in_sync == 1 else replica

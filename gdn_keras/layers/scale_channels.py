@@ -9,19 +9,18 @@ from typing import Any
 import keras
 from keras import ops
 
-from gdn_keras.checks import check_choice, check_positive, check_scales, check_surround
+from gdn_keras.checks import (
+    check_choice,
+    check_image_shape,
+    check_positive,
+    check_scales,
+    check_surround,
+)
 from gdn_keras.layers._channels import Channels
 from gdn_keras.layers._runner import Runner
 from gdn_keras.layers._sampling import extend, pays_to_jit
 from gdn_keras.layers._unknown_sizes import TensorPlan
-from gdn_keras.layers._validation import (
-    check_image_shape,
-    check_nodes,
-    check_smoothing,
-    check_steps,
-)
-from gdn_keras.layers.central_pixel import CentralPixel
-from gdn_keras.layers.scale_pooling import ScalePooling
+from gdn_keras.layers.pooling import CentralPixel, ScalePooling
 from gdn_keras.scale_space import DEFAULT_CONE, SAMPLINGS, Cost, Plan, PointGrid, dense_costs
 
 READOUTS = ("map", "points")
@@ -50,13 +49,8 @@ class ScaleChannels(keras.layers.Layer):
 
     Example:
 
-    >>> network = keras.Sequential([
-    ...     gdn_keras.layers.GaussianDerivative(12, sigma=1.0),
-    ...     gdn_keras.layers.ScaleBatchNormalization(),
-    ...     keras.layers.ReLU(),
-    ...     gdn_keras.layers.GaussianDerivative(10, sigma=1.25),
-    ...     gdn_keras.layers.CentralPixel(),
-    ... ])
+    >>> derivatives = gdn_keras.layers.GaussianDerivative(10, sigma=1.0)
+    >>> network = keras.Sequential([derivatives, gdn_keras.layers.CentralPixel()])
     >>> layer = gdn_keras.layers.ScaleChannels(network, scales=[1.0, 2.0, 4.0])
     >>> images = np.random.rand(2, 56, 56, 1)
     >>> layer(images).shape, layer.channels(images).shape
@@ -87,8 +81,7 @@ class ScaleChannels(keras.layers.Layer):
         **kwargs: Passed to `keras.layers.Layer`.
 
     Call arguments:
-        inputs: Images [batch, height, width, channels]. The grids follow their height and width,
-            in a TensorFlow graph of unknown size too.
+        inputs: Images [batch, height, width, channels], in a TensorFlow graph of any size.
         training: Passed on to the layers.
 
     Output shape:
@@ -133,10 +126,10 @@ class ScaleChannels(keras.layers.Layer):
     def _read(self) -> Runner:
         """The network as it is now, since its layers can be edited at any time."""
         runner = Runner(self.network)
-        check_nodes(runner.layers, runner.nodes, runner.spacings)
-        check_smoothing(runner.layers)
+        runner.check_inputs()
+        _ = runner.smoothing
         if self.sampling == "matched":
-            check_steps(runner.layers, runner.nodes, self.density, self.scales)
+            runner.check_steps(self.density, self.scales)
         has_maps = runner.has_maps
         if self.readout == "points" and (not has_maps or self.pooling is not None):
             raise ValueError(
@@ -168,13 +161,12 @@ class ScaleChannels(keras.layers.Layer):
         rest = (height, width), self.scales, runner.features(channels)
         if self.sampling == "matched":
             return self._plan(runner, rest[0]).costs(*rest)
-        return dense_costs(runner.nodes, check_smoothing(runner.layers)[1], *rest)
+        return dense_costs(runner.nodes, runner.smoothing[1], *rest)
 
     def point_grids(self, shape: Sequence[Any]) -> tuple[PointGrid, ...]:
-        """The grid that each channel ends on, for images of the given height and width.
+        """The grid that each channel ends on, for a height and width, in a graph perhaps tensors.
 
-        In a graph of unknown image size, height and width may be tensors. The points of
-        `readout="points"` go channel by channel, the finest first, and row by row;
+        The points of `readout="points"` go channel by channel, the finest first, and row by row;
         `gdn_keras.detection.grid_points` gives their positions.
         """
         if self.sampling == "dense":
@@ -184,22 +176,15 @@ class ScaleChannels(keras.layers.Layer):
     def _plan(self, runner: Runner, shape: Sequence[Any]) -> Plan:
         """The grids of matched channels, for images of a known size or of any."""
         known = all(isinstance(size, Integral) for size in shape)
-        boundary, truncation = check_smoothing(runner.layers)
-        return (Plan if known else TensorPlan)(
-            nodes=runner.nodes,
-            boundary=boundary,
-            truncation=truncation,
-            density=self.density,
-            cone=self.cone,
-            surround=self.surround,
-        )
+        plan = Plan if known else TensorPlan
+        return plan(runner.nodes, *runner.smoothing, self.density, self.cone, self.surround)
 
     def build(self, input_shape: Sequence[int | None]) -> None:
-        check_image_shape(self, input_shape, minimum=3)
+        check_image_shape(self.name, input_shape, minimum=3)
         if not self.network.built:
             self.network.build((None, None, None, input_shape[-1]))
         self._features = self.network.input_shape[-1]
-        check_image_shape(self, input_shape, channels=self._features)
+        check_image_shape(self.name, input_shape, channels=self._features)
         self.built = True
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
@@ -222,9 +207,8 @@ class ScaleChannels(keras.layers.Layer):
     def layer_centers(self, inputs: Any) -> list[Any]:
         """What each layer with a scale of its own holds at the centre, in inference.
 
-        Returns:
-            For each layer, [batch, scale channels, features], as the next one takes it: after
-            normalization and activation.
+        For each layer [batch, scale channels, features], as the next one takes it: after
+        normalization and activation.
         """
         runner, image = self._read(), self._prepared(inputs)
         spacings, center = runner.spacings, CentralPixel()
@@ -240,16 +224,14 @@ class ScaleChannels(keras.layers.Layer):
     def _prepared(self, inputs: Any) -> Any:
         if not self.built:
             self.build(inputs.shape)
-        check_image_shape(self, inputs.shape, minimum=3, channels=self._features)
+        check_image_shape(self.name, inputs.shape, minimum=3, channels=self._features)
         image = ops.cast(inputs, self.compute_dtype)
         if self.sampling == "dense" and self.surround:
-            for axis in (1, 2):
-                size = image.shape[axis]
-                if size is None:  # in a graph of TensorFlow
-                    size = ops.cast(ops.shape(image)[axis], "float32")
-                    margin = ops.cast(ops.round(self.surround * size), "int32")
-                else:
+            for axis, size in zip((1, 2), ops.shape(image)[1:3], strict=True):
+                if isinstance(size, int):
                     margin = round(self.surround * size)
+                else:  # in a graph of TensorFlow
+                    margin = ops.cast(ops.round(self.surround * ops.cast(size, "float32")), "int32")
                 image = extend(image, axis, margin, "edge")
         return image
 

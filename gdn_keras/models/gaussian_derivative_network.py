@@ -1,6 +1,5 @@
 """The Gaussian derivative network as a functional Keras model."""
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,7 +55,6 @@ def gaussian_derivative_network(
     cone: float = DEFAULT_CONE,
     readout: str = "center",
     boxes: bool = False,
-    head_width: int | None = None,
     surround: float = 0.0,
     dtype: Any = None,
     name: str = "gaussian_derivative_network",
@@ -107,8 +105,6 @@ def gaussian_derivative_network(
             `ScaleChannels.point_grids`. "map": scores at each pixel.
         boxes: Whether points have four numbers more after the scores, for the boxes of objects;
             see `Detector`.
-        head_width: Feature channels of a hidden layer before the scores (and boxes), which acts on
-            each point alone. None by default.
         surround: Share of their height and width by which images are continued on each side, with
             their edge pixels. It helps objects that reach the edge of the image or go beyond it,
             if training showed images that go on like this (`datasets.RandomFrame`). For
@@ -135,26 +131,20 @@ def gaussian_derivative_network(
         raise ValueError(f"`boxes` are for readout='points' only. Received: readout={readout!r}")
     policy = keras.dtype_policies.get(dtype)
     logits = "float32" if policy.compute_dtype in ("float16", "bfloat16") else policy
-    jet = {
-        "order": order,
-        "zero_order": zero_order,
-        "boundary": boundary,
-        "truncation": truncation,
-        # A bias before batch normalisation would be redundant.
-        "use_bias": False,
-    }
+    # A bias before batch normalisation would be redundant.
+    jet = {"order": order, "zero_order": zero_order, "use_bias": False}
+    jet |= {"boundary": boundary, "truncation": truncation}
     layers = [
-        [
-            GaussianDerivative(width, sigma, dtype=policy, **jet),
-            ScaleBatchNormalization(dtype=policy),
-        ]
-        for width, sigma in zip(widths, sigmas[:-1], strict=True)
+        [GaussianDerivative(n, sigma, dtype=policy, **jet), ScaleBatchNormalization(dtype=policy)]
+        for n, sigma in zip(widths, sigmas[:-1], strict=True)
     ]
-    hidden = [] if head_width is None else _hidden_layer(head_width, policy)
     head = _head(num_classes, readout, sigmas[-1], jet, logits)
-    box_layer = _box_layer(sigmas[-1], jet, logits) if boxes else None
+    box_layer = None
+    if boxes:  # not normalised: their values are lengths
+        jet |= {"zero_order": True, "use_bias": True}
+        box_layer = GaussianDerivative(4, sigmas[-1], dtype=logits, **jet)
     any_image = keras.Input((None, None, input_shape[-1]), name="images")
-    network = _shared_network(layers, hidden, head, box_layer, any_image, residual)
+    network = _shared_network(layers, head, box_layer, any_image, residual)
 
     images = keras.Input(input_shape, name="images")
     stack = ScaleChannels(
@@ -193,15 +183,6 @@ def _check_sigmas(
     return sigmas
 
 
-def _hidden_layer(width: int, dtype: Any) -> list[keras.Layer]:
-    """A layer on each point alone."""
-    return [
-        keras.layers.Dense(check_integer("head_width", width), use_bias=False, dtype=dtype),
-        ScaleBatchNormalization(dtype=dtype),
-        keras.layers.ReLU(dtype=dtype),
-    ]
-
-
 def _head(
     num_classes: int, readout: str, sigma: float, jet: dict[str, Any], dtype: Any
 ) -> list[keras.Layer]:
@@ -213,23 +194,14 @@ def _head(
     """
     first_logit = keras.initializers.Constant(_FIRST_LOGIT)
     norm = ScaleBatchNormalization(beta_initializer=first_logit, dtype=dtype)
+    read = [READOUTS[readout](dtype=dtype)] if readout in READOUTS else []
     if readout == "average":
-        dense = keras.layers.Dense(num_classes, use_bias=False, dtype=dtype)
-        return [READOUTS[readout](dtype=dtype), dense, norm]
-    scores = [GaussianDerivative(num_classes, sigma, dtype=dtype, **jet), norm]
-    return [*scores, READOUTS[readout](dtype=dtype)] if readout in READOUTS else scores
-
-
-def _box_layer(sigma: float, jet: dict[str, Any], dtype: Any) -> keras.Layer:
-    """Four numbers at each point, not normalised: their values are lengths."""
-    return GaussianDerivative(
-        4, sigma, dtype=dtype, **{**jet, "zero_order": True, "use_bias": True}
-    )
+        return [*read, keras.layers.Dense(num_classes, use_bias=False, dtype=dtype), norm]
+    return [GaussianDerivative(num_classes, sigma, dtype=dtype, **jet), norm, *read]
 
 
 def _shared_network(
     layers: list[list[keras.Layer]],
-    hidden: list[keras.Layer],
     head: list[keras.Layer],
     boxes: keras.Layer | None,
     inputs: Any,
@@ -237,29 +209,23 @@ def _shared_network(
 ) -> keras.Model:
     """A cascade; or the first layer, then blocks of two with a skip, and one that is left over."""
     dtype = layers[0][0].dtype_policy
-    relu = functools.partial(keras.layers.ReLU, dtype=dtype)
+    layers = [[*layer, keras.layers.ReLU(dtype=dtype)] for layer in layers]
     if not residual and boxes is None:
-        cascade = [part for layer in layers for part in (*layer, relu())]
-        return keras.Sequential([*cascade, *hidden, *head], name="shared_network")
-    first, *others = layers
-    x = relu()(_through(first, inputs))
+        cascade = [part for layer in layers for part in layer]
+        return keras.Sequential([*cascade, *head], name="shared_network")
+    x = _through(layers[0], inputs)
     size = 2 if residual else 1
-    for block in (others[k : k + size] for k in range(0, len(others), size)):
-        y = _through(block[0], x)
+    for block in (layers[k : k + size] for k in range(1, len(layers), size)):
+        *parts, relu = [part for layer in block for part in layer]
+        y = _through(parts, x)
         if len(block) == 2:
-            y = _with_skip(x, _through(block[1], relu()(y)), dtype)
-        x = relu()(y)
-    x = _through(hidden, x)
+            if x.shape[-1] != y.shape[-1]:  # what is skipped gets as many features
+                x = keras.layers.Dense(y.shape[-1], use_bias=False, dtype=dtype)(x)
+            y = keras.layers.Add(dtype=dtype)([x, y])
+        x = relu(y)
     scores = _through(head, x)
     outputs = scores if boxes is None else keras.layers.Concatenate()([scores, boxes(x)])
     return keras.Model(inputs, outputs, name="shared_network")
-
-
-def _with_skip(x: Any, y: Any, dtype: Any) -> Any:
-    """The sum; what is skipped gets as many features by learned weights."""
-    if x.shape[-1] != y.shape[-1]:
-        x = keras.layers.Dense(y.shape[-1], use_bias=False, dtype=dtype)(x)
-    return keras.layers.Add(dtype=dtype)([x, y])
 
 
 def _through(layers: list[keras.Layer], x: Any) -> Any:

@@ -8,9 +8,8 @@ import keras
 
 from gdn_keras.checks import check_choice, check_input_shape, check_scales
 from gdn_keras.layers import GaussianDerivative, ScaleChannels, ScalePooling
-from gdn_keras.models.classifier import Classifier
 from gdn_keras.models.gaussian_derivative_network import OUTPUTS, READOUTS
-from gdn_keras.models.image_model import ImageModel
+from gdn_keras.models.image_model import Classifier, ImageModel
 from gdn_keras.scale_space import jet_orders
 
 
@@ -79,7 +78,10 @@ def retarget(
     """
     if isinstance(model, Classifier):
         network = retarget(model.network, input_shape, scales, readout, surround)
-        return Classifier(network, model.class_names, _copy(model.preprocessor), name=model.name)
+        preprocessor = model.preprocessor
+        if preprocessor is not None:
+            preprocessor = type(preprocessor).from_config(preprocessor.get_config())
+        return Classifier(network, model.class_names, preprocessor, name=model.name)
     channels = _require_graph(model)
     shape = check_input_shape(model.input_shape[1:] if input_shape is None else input_shape)
     if shape[-1] != model.input_shape[-1]:
@@ -87,13 +89,10 @@ def retarget(
             f"`input_shape` must be (height, width, {model.input_shape[-1]}), with the channels "
             f"of the model. Received: input_shape={input_shape!r}"
         )
-    changes: dict[str, Any] = {}
-    if scales is not None:
-        changes["scales"] = check_scales(scales)
     if readout in ("average", "points", "map") and surround is None:
         surround = 0.0
-    if surround is not None:
-        changes["surround"] = surround
+    given = {"scales": None if scales is None else check_scales(scales), "surround": surround}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if readout is not None:
         check_choice("readout", readout, OUTPUTS)
         if readout != "points" and _has_boxes(channels.network):
@@ -126,10 +125,6 @@ def retarget(
     copy = keras.models.clone_model(model, inputs, clone_function=clone, call_function=call)
     copy.set_weights(model.get_weights())
     return copy
-
-
-def _copy(layer: keras.Layer | None) -> Any:
-    return None if layer is None else type(layer).from_config(layer.get_config())
 
 
 def _has_boxes(network: keras.Model) -> bool:
@@ -209,14 +204,11 @@ class ChannelStack(keras.layers.Wrapper):
 
 
 def parameter_counts(model: keras.Model) -> dict[str, int]:
-    """The number of parameters as the paper counts them, and as the model has them.
+    """The number of parameters: "paper", as it counts them, "trainable" and "non_trainable".
 
     The paper counts 6 for each pair of an input and an output channel of a layer, with an offset
     C_0 for each. Offsets add up over input channels, so one for each output channel is enough,
     and none before batch normalisation, which has a factor and an offset of its own.
-
-    Returns:
-        "paper", and the model's "trainable" and "non_trainable".
     """
     paper = 0
     for layer in scale_channels_of(model).shared_layers:

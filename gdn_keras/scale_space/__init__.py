@@ -1,21 +1,19 @@
 """The mathematics, in NumPy and SciPy alone: kernels, jets, grids and plans."""
 
 from gdn_keras.checks import BOUNDARIES, MAX_ORDER
-from gdn_keras.scale_space.gaussian import (
-    DEFAULT_TRUNCATION,
-    discrete_gaussian,
-    gaussian_kernel,
-    kernel_moments,
-    truncation_radius,
-)
 from gdn_keras.scale_space.grids import Band, Grid, sampling_matrix
-from gdn_keras.scale_space.jets import (
+from gdn_keras.scale_space.kernels import (
+    DEFAULT_TRUNCATION,
     derivative_stencil,
     directional_derivative,
+    discrete_gaussian,
     gaussian_derivative_kernel,
+    gaussian_kernel,
     jet_orders,
     jet_stencils,
+    kernel_moments,
     scale_normalization,
+    truncation_radius,
 )
 from gdn_keras.scale_space.sampling_plan import (
     DEFAULT_CONE,
@@ -32,31 +30,9 @@ from gdn_keras.scale_space.sampling_plan import (
 )
 
 __all__ = [
-    "BOUNDARIES",
-    "DEFAULT_CONE",
-    "DEFAULT_TRUNCATION",
-    "MAX_ORDER",
-    "SAMPLINGS",
-    "Band",
-    "Batch",
-    "Cost",
-    "Grid",
-    "Node",
-    "Operator",
-    "Plan",
-    "PointGrid",
-    "cascade",
-    "dense_costs",
-    "derivative_stencil",
-    "directional_derivative",
-    "discrete_gaussian",
-    "gaussian_derivative_kernel",
-    "gaussian_kernel",
-    "grid_spacings",
-    "jet_orders",
-    "jet_stencils",
-    "kernel_moments",
-    "sampling_matrix",
-    "scale_normalization",
-    "truncation_radius",
-]
+    "BOUNDARIES", "DEFAULT_CONE", "DEFAULT_TRUNCATION", "MAX_ORDER", "SAMPLINGS", "Band", "Batch",
+    "Cost", "Grid", "Node", "Operator", "Plan", "PointGrid", "cascade", "dense_costs",
+    "derivative_stencil", "directional_derivative", "discrete_gaussian",
+    "gaussian_derivative_kernel", "gaussian_kernel", "grid_spacings", "jet_orders", "jet_stencils",
+    "kernel_moments", "sampling_matrix", "scale_normalization", "truncation_radius",
+]  # fmt: skip

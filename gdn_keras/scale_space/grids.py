@@ -13,7 +13,7 @@ from gdn_keras.checks import (
     check_non_negative,
     check_positive,
 )
-from gdn_keras.scale_space.gaussian import DEFAULT_TRUNCATION, discrete_gaussian, truncation_radius
+from gdn_keras.scale_space.kernels import DEFAULT_TRUNCATION, discrete_gaussian, truncation_radius
 
 # Positions this close to a grid point, in grid steps, are taken to be that point.
 SNAP = 1e-9
@@ -24,15 +24,9 @@ class Grid:
     """`size` points along one axis, `step` apart, centred on `center`.
 
     Coordinates are in pixels, with the origin at the centre of the image: the pixels of an image
-    with n columns are `Grid(n)`, at -(n-1)/2 ... (n-1)/2.
-
-    Attributes:
-        size: Number of points.
-        step: Distance between them.
-        center: Position of their middle.
-        edge: Where a signal on the grid ends on either side, as a distance from the middle; half a
-            step beyond the last point by default.
-        cut: Whether it goes on beyond, so that it is mirrored whatever the boundary rule.
+    with n columns are `Grid(n)`, at -(n-1)/2 ... (n-1)/2. A signal on the grid ends at the distance
+    `edge` from its middle on either side, by default half a step beyond the last point. Where it is
+    `cut`, it goes on beyond, so that it is mirrored whatever the boundary rule.
     """
 
     size: Any
@@ -55,12 +49,10 @@ class Grid:
 
 
 class Band(NamedTuple):
-    """A sampling matrix that is zero but for a band, in tiles of a few rows each.
+    """A sampling matrix of a `shape` that is zero but for a band, in tiles of a few rows each.
 
-    Attributes:
-        starts: First column of each tile, [tiles].
-        weights: [tiles, rows, columns]; the last rows may be more than there are.
-        shape: Of the matrix, rows and columns.
+    `starts` [tiles] are the first columns of the tiles, and `weights` [tiles, rows, columns] their
+    entries; the last rows may be more than there are.
     """
 
     starts: Any
@@ -127,7 +119,8 @@ def sampling_band(
     position = target.center - source.center + target.step * index
     position = position / source.step + (source.size - 1) / 2
     first, rows = sampling_rows(position, sigma / source.step, truncation, moments)
-    columns, values = folded_rows(first, rows, source, boundary)
+    end = source.size / 2 if source.edge is None else source.edge / source.step
+    columns, values = folded_rows(first, rows, source.size, end, source.cut, boundary)
     starts, width = np.zeros(1), source.size
     if tile is not None:
         width = band_width(tile, target.step / source.step, rows.shape[1])
@@ -148,13 +141,8 @@ def sampling_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The rows of `sampling_matrix` for an endless source.
 
-    Args:
-        position: Of the target points, in steps of the source.
-        sigma: In steps of the source.
-        truncation, moments: As in `sampling_matrix`.
-
-    Returns:
-        The source point at which each row starts, and the rows, [positions, taps].
+    `position` is that of the target points and `sigma`, both in steps of the source. Returns the
+    source point at which each row starts, and the rows, [positions, taps].
     """
     nearest = np.floor(position + SNAP)
     fraction = position - nearest
@@ -177,30 +165,27 @@ def sampling_rows(
 
 
 def folded_rows(
-    first: np.ndarray, rows: np.ndarray, source: Grid, boundary: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Rows from `sampling_rows` for a source that ends, by the boundary rule.
+    first: Any, rows: Any, size: Any, end: Any, cut: Any, boundary: str, xp: Any = np
+) -> tuple[Any, Any]:
+    """Rows from `sampling_rows` for a source of `size` points that ends, by the boundary rule.
 
-    Returns:
-        The columns of the matrix that each row has values in, and the values, which add up where
-        a column stands twice.
+    `end` is the distance from its middle to where it ends, in steps, and `xp` the module of array
+    functions. Returns the columns of the matrix that each row has values in, and the values, which
+    add up where a column stands twice.
     """
-    middle = (source.size - 1) / 2
-    end = middle + 0.5 if source.edge is None else source.edge / source.step
-    start, length = middle - end, 2 * end
-    index = first[:, None] + np.arange(rows.shape[1])
-    if boundary == "symmetric" or source.cut:
-        distance = (index - start) % (2 * length)
-        position = start + np.minimum(distance, 2 * length - distance)
-    else:
-        position = np.clip(index, start, start + length)
-    if boundary == "constant" and not source.cut:
-        rows = np.where(np.abs(position - index) < SNAP, rows, 0.0)
+    start, length = (size - 1) / 2 - end, 2 * end
+    index = first[:, None] + np.arange(rows.shape[1]) * 1.0
+    distance = xp.mod(index - start, 2 * length)
+    position = start + xp.minimum(distance, 2 * length - distance)
+    if boundary != "symmetric":
+        position = xp.where(cut, position, xp.clip(index, start, start + length))
+    if boundary == "constant":
+        rows = xp.where((xp.abs(position - index) < SNAP) | cut, rows, 0.0)
     # Between source points, the signal is interpolated linearly.
-    lower = np.floor(position + SNAP)
-    share = np.where(position - lower < SNAP, 0.0, position - lower) * rows
-    columns = np.clip(np.concatenate([lower, lower + 1], axis=1), 0, source.size - 1)
-    return columns, np.concatenate([rows - share, share], axis=1)
+    lower = xp.floor(position + SNAP)
+    share = xp.where(position - lower < SNAP, 0.0, position - lower) * rows
+    columns = xp.clip(xp.concatenate([lower, lower + 1], axis=1), 0, size - 1)
+    return columns, xp.concatenate([rows - share, share], axis=1)
 
 
 def _without_cumulants(rows: np.ndarray, fraction: np.ndarray, variance: float) -> np.ndarray:
@@ -211,9 +196,8 @@ def _without_cumulants(rows: np.ndarray, fraction: np.ndarray, variance: float) 
     spread = fraction * (1 - fraction)
     third, fourth = spread * (1 - 2 * fraction), variance - 6 * spread**2
     rows = np.pad(rows, ((0, 0), (4, 4)))
-    far_left, left, middle, right, far_right = (
-        rows[:, k : rows.shape[1] - 4 + k] for k in range(5)
-    )
+    taps = rows.shape[1] - 4
+    far_left, left, middle, right, far_right = (rows[:, k : taps + k] for k in range(5))
     skewness = (far_left - 2 * left + 2 * right - far_right) / 2
     kurtosis = far_left - 4 * left + 6 * middle - 4 * right + far_right
     return middle - third[:, None] / 6 * skewness - fourth[:, None] / 24 * kurtosis

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gdn_keras.scale_space.gaussian import truncation_radius
 from gdn_keras.scale_space.grids import Band, Grid, sampling_band, sampling_matrix
+from gdn_keras.scale_space.kernels import truncation_radius
 
 # Half-width of a matched channel's receptive cone, in standard deviations of the smoothing that
 # is still to come. Of those that were compared, the widest that takes no more time than a plain
@@ -38,15 +38,12 @@ Plane = tuple[Grid, Grid]  # of the rows and the columns of an image, in units o
 
 
 class Node(NamedTuple):
-    """One tensor of a network, as far as grids are concerned.
+    """One tensor of a network, as far as grids are concerned; the image is tensor 0.
 
-    Attributes:
-        inputs: Indices of the tensors that it is computed from; the image is tensor 0.
-        sigma: beta_k, if it is computed by smoothing to sigma_k and sampling on a grid matched to
-            it. If `None`, it is computed point by point, on the coarsest of its inputs' grids.
-        margin: Radius of the stencils that are applied after smoothing.
-        read: "center" or "everywhere" for a read-out, which leaves no grid; these say where its
-            input is read.
+    With a `sigma`, beta_k, it is computed from `inputs` by smoothing to sigma_k, sampling on a grid
+    matched to it, and stencils of the radius `margin`; without, point by point on the coarsest of
+    its inputs' grids. A read-out, which leaves no grid, says where it will `read` its input:
+    "center" or "everywhere".
     """
 
     inputs: tuple[int, ...]
@@ -56,13 +53,9 @@ class Node(NamedTuple):
 
 
 class PointGrid(NamedTuple):
-    """The points of a scale channel's last grid, in pixels, centred on the image.
+    """The points of a scale channel's last grid, `rows` by `columns`, centred on the image.
 
-    Attributes:
-        scale: sigma_0 of the channel.
-        step: Distance between neighbouring points.
-        rows: Number of points along y.
-        columns: Number of points along x.
+    `scale` is sigma_0 of the channel and `step` the distance between neighbours, in pixels.
     """
 
     scale: float
@@ -81,10 +74,8 @@ class Cost(NamedTuple):
 class Operator(NamedTuple):
     """Smoothing, boundary, crop and sampling of an image: A_y X A_x^T.
 
-    Attributes:
-        rows: A_y, [target rows, source rows], the margin for the stencils included; a `Band` where
-            that is large.
-        columns: A_x, likewise.
+    A_y is [target rows, source rows], the margin for the stencils included; a `Band` where that is
+    large. A_x likewise.
     """
 
     rows: np.ndarray | Band
@@ -103,17 +94,11 @@ class Operator(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Scale channels whose tensors have equal grids, and so can share a batch.
-
-    Attributes:
-        scales: sigma_0 of the channels.
-        images: The pixels of the image, in each channel.
-        grids: Of all tensors, in all of the channels; `None` for the image and after a read-out.
-    """
+    """Scale channels whose tensors have equal grids, and so can share a batch."""
 
     scales: tuple[float, ...]
-    images: tuple[Plane, ...]
-    grids: tuple[Plane | None, ...]
+    images: tuple[Plane, ...]  # the pixels of the image, in each channel
+    grids: tuple[Plane | None, ...]  # of all tensors; `None` for the image and after a read-out
 
 
 @dataclass(frozen=True)
@@ -124,11 +109,7 @@ class Plan:
         nodes: The network's tensors in the order of their computation, the image left out.
         boundary: The boundary rule.
         truncation: Bound on the mass cut off each smoothing kernel.
-        density: Grid points of a matched layer per sigma_k: h_k = sigma_k / density.
-        cone: Half-width of a channel's receptive cone, in standard deviations of the smoothing that
-            is still to come.
-        surround: Share of the image's height and width by which feature maps go on beyond it on
-            each side; the image is then continued with its edge pixels, without end.
+        density, cone, surround: As in `ScaleChannels`.
     """
 
     nodes: tuple[Node, ...]
@@ -167,22 +148,17 @@ class Plan:
 
         Neighbouring channels of equal grids are one batch.
         """
-        channels = [self._channel(shape, scale) for scale in scales]
-        found = []
-        for grids, group in itertools.groupby(channels, key=lambda channel: channel.grids):
-            own_scales, images, _ = zip(*group, strict=True)
-            found.append(Batch(sum(own_scales, ()), sum(images, ()), grids))
-        return tuple(found)
+        return _batches(self, tuple(shape), tuple(scales))
 
     def point_grids(self, shape: tuple[Any, Any], scales: Sequence[float]) -> tuple[PointGrid, ...]:
         """The grid that each scale channel of a network without a read-out ends on."""
         found = []
-        for scale in scales:
-            last = self._channel(shape, scale).grids[-1]
-            if last is None:
+        for batch in self.batches(shape, scales):
+            if batch.grids[-1] is None:
                 raise ValueError("There are points only without a read-out. Received: one with it")
-            rows, columns = last
-            found.append(PointGrid(scale, rows.step * scale, rows.size, columns.size))
+            rows, columns = batch.grids[-1]
+            counts = rows.size, columns.size
+            found += [PointGrid(scale, rows.step * scale, *counts) for scale in batch.scales]
         return tuple(found)
 
     def operators(self, batch: Batch, source: int, target: int) -> tuple[Operator | None, ...]:
@@ -206,14 +182,10 @@ class Plan:
     def costs(
         self, shape: tuple[int, int], scales: Sequence[float], features: Sequence[int]
     ) -> list[Cost]:
-        """Multiply-adds of each node for one image, all channels together.
+        """Multiply-adds of each node for one image of a height and width, all channels together.
 
-        Layers on vectors, after a read-out, are left out; they cost next to nothing.
-
-        Args:
-            shape: Height and width of the image.
-            scales: sigma_0 of the channels.
-            features: Feature channels of all tensors, the image's first.
+        `features` are the feature channels of all tensors, the image's first. Layers on vectors,
+        after a read-out, are left out; they cost next to nothing.
         """
         batches, costs = self.batches(shape, scales), []
         for n, node in enumerate(self.nodes, start=1):
@@ -227,7 +199,7 @@ class Plan:
             costs.append(Cost(*(sum(part) for part in zip((0, 0), *found, strict=True))))
         return costs
 
-    def _channel(self, shape: tuple[Any, Any], scale: float) -> Batch:
+    def channel(self, shape: tuple[Any, Any], scale: float) -> Batch:
         """One channel; everything but the image is measured in units of sigma_0."""
         image, planes = self._image(shape, scale), {}
         ends = [size / scale / 2 * (1 + 2 * self.surround) for size in shape]
@@ -273,6 +245,16 @@ class Plan:
         return smoothing_operator(source, target, margin, *rules)
 
 
+@functools.lru_cache(maxsize=256)
+def _batches(plan: Plan, shape: tuple[int, int], scales: tuple[float, ...]) -> tuple[Batch, ...]:
+    channels = [plan.channel(shape, scale) for scale in scales]
+    found = []
+    for grids, group in itertools.groupby(channels, key=lambda channel: channel.grids):
+        own_scales, images, _ = zip(*group, strict=True)
+        found.append(Batch(sum(own_scales, ()), sum(images, ()), grids))
+    return tuple(found)
+
+
 def grid_spacings(nodes: Sequence[Node]) -> tuple[float | None, ...]:
     """beta of the grid that each tensor is on: 0 for the image's pixels, `None` for no grid."""
     found: list[float | None] = [0.0]
@@ -316,22 +298,15 @@ def dense_costs(
 
 
 @functools.lru_cache(maxsize=1024)
-def smoothing_operator(
-    source: Plane,
-    target: Plane,
-    margin: int,
-    sigma: float,
-    boundary: str,
-    truncation: float,
-    moments: int,
-) -> Operator:
+def smoothing_operator(source: Plane, target: Plane, margin: int, *rules: Any) -> Operator:
     """Smoothing between two grids; cached, so that channels with equal grids share one object.
 
-    Where the image is lifted is where scale channels could differ: the finer one is, the more the
-    third and fourth moments of T do. So they are set right there.
+    `rules` are sigma and what follows it in `sampling_matrix`. Where the image is lifted is where
+    scale channels could differ: the finer one is, the more the third and fourth moments of T do. So
+    they are set right there.
     """
     matrices = []
     for here, there in zip(source, target, strict=True):
         sample = sampling_matrix if here.size <= _SMALL else sampling_band
-        matrices.append(sample(here, there.padded(margin), sigma, boundary, truncation, moments))
+        matrices.append(sample(here, there.padded(margin), *rules))
     return Operator(*matrices)

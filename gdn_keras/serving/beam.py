@@ -22,11 +22,7 @@ PROCESSES = "--runner=FnApiRunner --direct_num_workers=2 --direct_running_mode=m
 
 
 class PictureHandler(ModelHandler[Picture, dict, Predictor]):
-    """A detector or classifier for Beam's RunInference, from pictures of any sizes to records.
-
-    Args:
-        model: A .keras file or the folder of a SavedModel, where each worker finds it.
-    """
+    """For RunInference: pictures of any sizes to records, by the model in a file."""
 
     def __init__(self, model: str | os.PathLike):
         super().__init__()

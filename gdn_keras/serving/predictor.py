@@ -36,10 +36,9 @@ class Picture(NamedTuple):
     """A page of a file as a network takes it, or what is wrong with it.
 
     Attributes:
-        file: Name of the file.
-        pixels: uint8 `[height, width, channels]`; empty if there is an error.
+        file, page: Name of the file, and the page from 1 on, in a file of several.
+        pixels: uint8 `[height, width, channels]`; empty if there is an `error`.
         shrink: Length of one of these pixels in pixels of the file.
-        page: From 1 on, in a file of several pages.
         stretched: The range that became 0 to 255, of a picture of more than 8 bits.
         error: Why it cannot be used.
     """
@@ -75,10 +74,8 @@ class Predictor:
         frame: Height and width of the images that a classifier takes; `None` for a detector.
         predict: Function from uint8 images `[n, height, width, channels]` to arrays: those of
             `Detector.predict` and the "names" of what was found, or "logits" and "probabilities"
-            `[n, classes]` and "names" `[classes]`. A classifier from a SavedModel gives
-            "relative_size" `[n]` too.
-        class_names: Of a detector, where its file tells them.
-        size_range: Least and greatest size that a detector finds, in pixels, where its file tells.
+            `[n, classes]`, "names" `[classes]` and, from a SavedModel, "relative_size" `[n]`.
+        class_names, size_range: Of a detector, where its file tells them; sizes are in pixels.
     """
 
     channels: int
@@ -118,10 +115,8 @@ class Predictor:
         records: dict[int, Record] = {}
         order = sorted(range(len(pictures)), key=lambda k: pictures[k].pixels.shape)
         for shape, alike in itertools.groupby(order, key=lambda k: pictures[k].pixels.shape):
-            area = max(1, shape[0] * shape[1])
-            while batch := list(
-                itertools.islice(alike, max(1, min(MAX_BATCH, MAX_BATCH_PIXELS // area)))
-            ):
+            most = MAX_BATCH_PIXELS // max(1, shape[0] * shape[1])
+            while batch := list(itertools.islice(alike, max(1, min(MAX_BATCH, most)))):
                 found = self._records([pictures[k] for k in batch])
                 records.update(zip(batch, found, strict=True))
         return [records[k] for k in range(len(pictures))]
@@ -283,19 +278,20 @@ def _classifier(shape: Sequence[int | None], predict: Callable[[np.ndarray], Arr
 
 def _detections(found: Arrays, shrinks: Sequence[float]) -> list[Record]:
     """For each image its detections, best first, in pixels of the file."""
-    rows = (
-        [
-            {
-                "label": one_line(found["names"][i, k]),
-                "confidence": round(float(found["confidence"][i, k]), 4),
-                "box": [round(float(v) * shrink, 2) for v in found["boxes"][i, k]],
-                "size": round(float(found["size"][i, k]) * shrink, 2),
-            }
-            for k in range(int(found["num_detections"][i]))
-        ]
+    return [
+        {
+            DETECTIONS: [
+                {
+                    "label": one_line(found["names"][i, k]),
+                    "confidence": round(float(found["confidence"][i, k]), 4),
+                    "box": [round(float(v) * shrink, 2) for v in found["boxes"][i, k]],
+                    "size": round(float(found["size"][i, k]) * shrink, 2),
+                }
+                for k in range(int(found["num_detections"][i]))
+            ]
+        }
         for i, shrink in enumerate(shrinks)
-    )
-    return [{DETECTIONS: row} for row in rows]
+    ]
 
 
 def _best_classes(found: Arrays, shrinks: Sequence[float]) -> list[Record]:

@@ -39,8 +39,7 @@ def load_endpoint(
         "class_names" and "size_range" there are.
 
     Raises:
-        ValueError: If there is no such endpoint, it does more, or the file is damaged.
-        OSError: If there is no file saved_model.pb.
+        ValueError, OSError: If there is no such endpoint, it does more, or the file is damaged.
     """
     content = (folder / "saved_model.pb").read_bytes()
     import tensorflow as tf

@@ -16,10 +16,10 @@ from gdn_keras.datasets import (
     scene_set,
 )
 from gdn_keras.datasets.scenes import BACKGROUNDS, SceneSet
+from gdn_keras.detection.decoding import channel_spacing
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
 from gdn_keras.detection.precision import TEST_SIZES, evaluate_detector
-from gdn_keras.detection.targets import channel_spacing
 from gdn_keras.layers import ArctanContrast
 from gdn_keras.reporting import Reporter
 from gdn_keras.training.detection_task import (

@@ -22,7 +22,7 @@ from gdn_keras.checks import (
     check_widths,
     require,
 )
-from gdn_keras.layers.scale_pooling import POOLINGS
+from gdn_keras.layers.pooling import POOLINGS
 from gdn_keras.models import PAPER_SCALES
 from gdn_keras.models.gaussian_derivative_network import READOUTS
 from gdn_keras.presets import PRESETS

@@ -14,7 +14,7 @@ from gdn_keras import scale_space
 from gdn_keras.analysis import accuracy_by_size
 from gdn_keras.checks import check_choice, check_integer, check_positive, require
 from gdn_keras.datasets import ImageData
-from gdn_keras.layers.scale_pooling import POOLINGS
+from gdn_keras.layers.pooling import POOLINGS
 from gdn_keras.models import retarget
 from gdn_keras.reporting import Reporter
 from gdn_keras.training import Classification, Recipe

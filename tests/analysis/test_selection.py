@@ -8,7 +8,7 @@ from gdn_keras.analysis import (
     scale_selection_histogram,
     selection_slope,
 )
-from gdn_keras.analysis.selection import shortest_interval
+from gdn_keras.analysis.sizes import shortest_interval
 from gdn_keras.datasets import load_large_scale
 from gdn_keras.models import channel_model, gaussian_derivative_network, scale_channels_of
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 
+from gdn_keras.detection.decoding import channel_spacing
 from gdn_keras.detection.targets import (
     box_loss,
     box_targets,
-    channel_spacing,
     class_heat,
     grid_points,
     heat_loss,

@@ -148,19 +148,12 @@ def test_covariance_with_any_sigmas(sigmas):
 @pytest.mark.parametrize(
     "readout, residual", [("center", True), ("average", False), ("points", True)]
 )
-def test_sigmas_and_a_hidden_layer_in_all_read_outs(tmp_path, readout, residual):
-    options = {**SMALL, "widths": (4, 6, 6), "sigmas": (1, 2, 2, 2), "head_width": 5}
+def test_sigmas_in_all_read_outs(tmp_path, readout, residual):
+    options = {**SMALL, "widths": (4, 6, 6), "sigmas": (1, 2, 2, 2)}
     options |= {"readout": readout, "residual": residual, "boxes": readout == "points"}
     model = models.gaussian_derivative_network(**options)
     x = images((24, 24, 1))
     expected = keras.ops.convert_to_numpy(model(x))
-    # The head is between two grids of equal steps, on which the hidden layer acts.
-    (hidden,) = (
-        layer
-        for layer in models.scale_channels_of(model).shared_layers
-        if isinstance(layer, keras.layers.Dense) and layer.units == 5
-    )
-    assert hidden.kernel.shape == (6, 5)
     model.save(tmp_path / "model.keras")
     for same in (keras.saving.load_model(tmp_path / "model.keras"), models.retarget(model)):
         np.testing.assert_allclose(same(x), expected, atol=1e-6)
@@ -259,7 +252,6 @@ def test_unknown_size_with_dense_sampling():
         ("sigmas", (0, 1, 2)),
         ("sigmas", 1.25),
         ("sigmas", "fine"),
-        ("head_width", 0),
         ("pooling", "sum"),
         ("sampling", "octave"),
         ("order", 4),

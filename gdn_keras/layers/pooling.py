@@ -1,4 +1,4 @@
-"""Pooling over scale channels."""
+"""Reading the centre of a feature map, and pooling over scale channels."""
 
 import math
 from collections.abc import Sequence
@@ -7,9 +7,49 @@ from typing import Any
 import keras
 from keras import ops
 
-from gdn_keras.checks import check_choice, check_non_negative
+from gdn_keras.checks import check_choice, check_image_shape, check_non_negative
+from gdn_keras.scale_space import Node
 
 POOLINGS = ("max", "average", "logsumexp")
+
+
+@keras.saving.register_keras_serializable(package="gdn_keras")
+class CentralPixel(keras.layers.Layer):
+    """Reads feature maps at the centre of the image, [batch, channels].
+
+    Along an axis of odd length that is the central pixel; along one of even length, the mean of
+    the two pixels beside the centre, so that an even by even image gives the mean of its central
+    2x2 pixels.
+
+    Example:
+
+    >>> gdn_keras.layers.CentralPixel()(np.ones((1, 28, 28, 3))).shape
+    (1, 3)
+    """
+
+    def build(self, input_shape: Sequence[int | None]) -> None:
+        check_image_shape(self.name, input_shape)
+        self.built = True
+
+    def call(self, inputs: Any) -> Any:
+        check_image_shape(self.name, inputs.shape)
+        inputs = ops.cast(inputs, self.compute_dtype)  # Keras leaves integers as they are
+        for _ in range(2):
+            size = inputs.shape[1] or ops.shape(inputs)[1]
+            # Both indices are the central one where the length is odd.
+            # Halved before they are added, which half precision can hold.
+            inputs = inputs[:, (size - 1) // 2] / 2 + inputs[:, size // 2] / 2
+        return inputs
+
+    def node(self, inputs: tuple[int, ...]) -> Node:
+        """The centre is read of the tensor before, for `ScaleChannels`."""
+        return Node(inputs, read="center")
+
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
+        return (input_shape[0], input_shape[-1])
+
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config()  # defined here, it takes dtype policies that are objects
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -36,9 +76,6 @@ class ScalePooling(keras.layers.Layer):
     Call arguments:
         inputs: [batch, scale channels, ...].
         training: Whether channels are left out.
-
-    Output shape:
-        [batch, ...].
     """
 
     def __init__(
