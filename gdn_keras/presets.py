@@ -81,8 +81,7 @@ _FREE = ("input_shape", "scales", "readout", "surround")
 def from_preset(preset: str, load_weights: bool = True, **overrides: Any) -> keras.Model:
     """A network by its name, with trained weights where the preset has some.
 
-    A trained classifier takes pixels of 0 to 255 and knows the names of its classes
-    (`model.class_names`).
+    A trained classifier takes pixels of 0 to 255 and knows its `class_names`.
 
     Example:
 

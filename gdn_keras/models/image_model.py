@@ -129,8 +129,7 @@ class Classifier(CheckedImages, PackedNetwork):
     (1, 2)
 
     Args:
-        network: A functional model from images to class scores [..., classes]. It is part of the
-            classifier, not copied.
+        network: A functional model from images to class scores [..., classes], which is not copied.
         class_names: One name for each score, all different; their numbers by default.
         preprocessor: Layer from pixels of 0 to 255 to what `network` takes, or `None`.
         **kwargs: Of `keras.Model`.

@@ -70,8 +70,8 @@ def sampling_matrix(
 ) -> np.ndarray:
     """The matrix A that smooths a signal on `source` and samples the result on `target`.
 
-    Smoothing, boundary rule, crop and resampling in one linear map. Separable smoothing of an
-    image X is A_y X A_x^T.
+    Smoothing, boundary rule, crop and resampling in one linear map, [target.size, source.size].
+    Separable smoothing of an image X is A_y X A_x^T.
 
     A target point between the source points q and q + 1, at q + t, gets the row
     (1 - t) T(. - q; s') + t T(. - q - 1; s') with s' = s - t (1 - t): its mean is exactly q + t
@@ -82,20 +82,14 @@ def sampling_matrix(
     Args:
         source: Where the signal is given, and where it ends. Where the continued signal is wanted
             between points, it is interpolated linearly.
-        target: Where the smoothed signal is wanted; it may reach beyond the source.
-        sigma: Standard deviation of the smoothing, in the unit of the grids.
+        target: Where the smoothed signal is wanted; it may reach beyond the source. sigma: Standard
+        deviation of the smoothing, in the unit of the grids: at least what a position
+            between grid points needs, half a source step in the worst case.
         boundary: What the signal is taken to be beyond the source. "symmetric": mirrored, with
             the edge sample repeated. "edge": the edge sample. "constant": zero.
-        truncation: Bound on the mass of each row that is cut off before it is normalised.
+        truncation: Bound on the mass of each row that is cut off before it is normalised to one.
         moments: 2 for rows of T, which are positive, or 4 for rows that have the Gaussian's third
             and fourth moments too, for which they may dip below zero.
-
-    Returns:
-        float64 array [target.size, source.size]; rows sum to one unless `boundary="constant"`.
-
-    Raises:
-        ValueError: If `sigma` is below what a position between grid points needs, half a
-            source step in the worst case.
     """
     band = sampling_band(source, target, sigma, boundary, truncation, moments, tile=None)
     return band.weights[0]

@@ -76,7 +76,7 @@ def kernel_moments(kernel: np.ndarray) -> tuple[float, float, float]:
 
 
 def derivative_stencil(order: int) -> np.ndarray:
-    """The central difference of the given order, to be applied as a correlation.
+    """The central difference of an order, to be applied as a correlation.
 
     Order 0 is `[1]`, order 1 is (-1/2, 0, 1/2), order 2 is (1, -2, 1), and order 3 is their
     product (-1/2, 1, 0, -1, 1/2). Differences of order n are exact on polynomials of degree n.
@@ -87,10 +87,9 @@ def derivative_stencil(order: int) -> np.ndarray:
 
 
 def jet_orders(order: int = 2, zero_order: bool = False) -> tuple[tuple[int, int], ...]:
-    """Orders (along x, along y) of the jet's terms, lowest total order first.
+    """Orders (along x, along y) of the jet's terms, lowest total order first: x, y, xx, xy, yy, ...
 
-    For `order=2`: x, y, xx, xy, yy, in the paper's order. `zero_order` puts the smoothed image
-    itself, (0, 0), in front.
+    `zero_order` puts the smoothed image itself, (0, 0), in front.
     """
     order = check_order(order)
     lowest = 0 if zero_order else 1
@@ -112,10 +111,7 @@ def jet_stencils(order: int = 2, zero_order: bool = False) -> np.ndarray:
 
 
 def scale_normalization(sigma: float, order: int = 2, zero_order: bool = False) -> np.ndarray:
-    """The factors sigma^(a+b) of the scale-normalised derivatives (gamma = 1), one for each term.
-
-    `sigma` is in units of the grid that the stencils act on.
-    """
+    """The factors sigma^(a+b) of scale-normalised derivatives (gamma = 1), one for each term."""
     sigma = check_non_negative("sigma", sigma)
     return np.array([sigma ** (a + b) for a, b in jet_orders(order, zero_order)])
 
@@ -124,11 +120,8 @@ def directional_derivative(order: int, angle: float) -> np.ndarray:
     """Weights of the partial derivatives in the directional derivative along `angle`.
 
     First order: (cos, sin) for L_x, L_y, eq. (1st-order-dir-der). Second order: (cos^2,
-    2 cos sin, sin^2) for L_xx, L_xy, L_yy, eq. (2nd-order-dir-der). Third order likewise.
-
-    Args:
-        order: 1, 2 or 3.
-        angle: In radians, from the x axis (columns) towards the y axis (rows).
+    2 cos sin, sin^2) for L_xx, L_xy, L_yy, eq. (2nd-order-dir-der). Third order likewise. The angle
+    is in radians, from the x axis (columns) towards the y axis (rows).
     """
     order = check_order(order)
     cos, sin = math.cos(angle), math.sin(angle)

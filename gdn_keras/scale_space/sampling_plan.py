@@ -4,10 +4,8 @@ A scale channel with initial scale sigma_0 runs layers at sigma_k = beta_k sigma
 sampling gives layer k a grid of step h_k in proportion to its own sigma_k, centred on the image.
 Measured in sigma_0, grids and operators are the same numbers in every scale channel: the channels
 run one and the same discrete network, and scale matters only where the image is resampled onto the
-first grid.
-
-Where only the centre is read, each tensor is needed only within the reach of the layers above it:
-the *receptive cone*.
+first grid. Where only the centre is read, each tensor is needed only within the reach of the layers
+above it: the *receptive cone*.
 """
 
 import functools
@@ -235,8 +233,7 @@ class Plan:
     def _resampling(self, source: Plane, target: Plane) -> Operator:
         """With the least smoothing that a position between grid points takes: half a step.
 
-        It is constant over the plane and the same in every channel, so that it keeps the
-        covariance, and small beside the smoothing that made the source.
+        It is the same in every channel, and small beside the smoothing that made the source.
         """
         least = source[0].step / 2
         return self._smoothing(source, target, 0, least, self.boundary, self.truncation, 2)

@@ -59,7 +59,7 @@ def predict_many(
 
     Args:
         pattern: Files, as in "pictures/*.png"; any file system that Beam knows.
-        model: As in `PictureHandler`.
+        model: A .keras file or the folder of a SavedModel, where each worker finds it.
         output: Folder to write to, in any such file system.
         options: Beam's own, such as "--runner=FlinkRunner". Two processes on this machine if empty.
         **reading: How pictures are read, as in `read_pictures`, such as `enlarge`.
