@@ -311,17 +311,6 @@ def _middle(count: Any) -> Any:
     return (ops.cast(count, "float32") - 1) / 2
 
 
-def _overlaps(boxes: Any) -> tuple[Any, Any]:
-    """Intersection over union of all pairs of boxes (x1, y1, x2, y2), `[batch, n, n]`, and the
-    share of the second box in the first."""
-    low = ops.maximum(boxes[:, :, None, :2], boxes[:, None, :, :2])
-    high = ops.minimum(boxes[:, :, None, 2:], boxes[:, None, :, 2:])
-    shared = ops.prod(ops.maximum(high - low, 0), axis=-1)
-    area = ops.prod(ops.maximum(boxes[..., 2:] - boxes[..., :2], 0), axis=-1)
-    union = area[:, :, None] + area[:, None] - shared
-    return shared / ops.maximum(union, 1e-9), shared / ops.maximum(area[:, None], 1e-9)
-
-
 def non_maximum_suppression(
     boxes: Any, valid: Any, iou_threshold: float, part_threshold: float = 1.0
 ) -> Any:
@@ -337,9 +326,15 @@ def non_maximum_suppression(
     """
     order = ops.arange(ops.shape(boxes)[1])
     better = order[:, None] < order
-    union, share = _overlaps(boxes)
+    # All pairs of boxes, `[batch, n, n]`.
+    low = ops.maximum(boxes[:, :, None, :2], boxes[:, None, :, :2])
+    high = ops.minimum(boxes[:, :, None, 2:], boxes[:, None, :, 2:])
+    shared = ops.prod(ops.maximum(high - low, 0), axis=-1)
+    area = ops.prod(ops.maximum(boxes[..., 2:] - boxes[..., :2], 0), axis=-1)
+    union = ops.maximum(area[:, :, None] + area[:, None] - shared, 1e-9)
+    share = shared / ops.maximum(area[:, None], 1e-9)
     # A box inside of another is all in it, up to rounding.
-    too_much = ops.logical_or(union > iou_threshold, share > part_threshold + 1e-5)
+    too_much = ops.logical_or(shared / union > iou_threshold, share > part_threshold + 1e-5)
     removes = ops.logical_and(too_much, better)
 
     def settle(kept: Any, _: Any) -> tuple[Any, Any]:
