@@ -32,7 +32,7 @@ from gdn_keras.detection.targets import (
     spread_over_replicas,
     sum_over_replicas,
 )
-from gdn_keras.models.image_model import PackedNetwork
+from gdn_keras.models.image_model import PackedNetwork, check_names
 from gdn_keras.scale_space import PointGrid
 
 _CORNERS = ("xyxy", "yxyx", "xywh", "center_xywh")
@@ -123,7 +123,7 @@ class Detector(PackedNetwork):
         self.iou_threshold = check_share("iou_threshold", iou_threshold)
         self.part_threshold = check_share("part_threshold", part_threshold)
         self.max_detections = check_integer("max_detections", max_detections)
-        self.class_names = _check_names(class_names, self.num_classes)
+        self.class_names = check_names(class_names, self.num_classes)
         self._channels = layer_with_grids(network)
         self.features = network.output_shape[-1]
         if self.features not in (num_classes, num_classes + 4):
@@ -371,16 +371,6 @@ def layer_with_grids(network: keras.Model) -> keras.layers.Layer:
         "`network` must be a Keras model with a layer that has a method `point_grids`, such as "
         f'gaussian_derivative_network(readout="points"). Received: network={network!r}'
     )
-
-
-def _check_names(names: Sequence[str] | None, num_classes: int) -> list[str]:
-    names = [str(k) for k in range(num_classes)] if names is None else list(names)
-    if len(names) != num_classes or not all(isinstance(name, str) for name in names):
-        raise ValueError(
-            f"`class_names` must be {num_classes} strings, one for each class. "
-            f"Received: class_names={names!r}"
-        )
-    return names
 
 
 def converted_boxes(boxes: Any, source: str, target: str, shape: Sequence[Any]) -> Any:

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from gdn_keras.layers._channels import Channels, aligned
-from gdn_keras.scale_space import Node, Plan, grid_spacings
+from gdn_keras.scale_space import Node, grid_spacings
 
 _FORMAT = {"data_format": "channels_last"}
 _GLOBAL = {"keepdims": False, **_FORMAT}
@@ -187,19 +187,9 @@ class Runner:
             tensors.append(outputs)
         return tensors
 
-    def run_matched(
-        self,
-        image: Any,
-        plan: Plan,
-        shape: tuple[Any, Any],
-        scales: Sequence[float],
-        training: bool | None,
-    ) -> list[Channels]:
-        """All tensors of the network in the channels of a plan, each on its own grid.
-
-        `shape` is the height and width of the image, integers or tensors.
-        """
-        states = [Channels((image,), plan, plan.batches(shape, scales))]
+    def run_matched(self, image: Channels, training: bool | None) -> list[Channels]:
+        """All tensors of the network in the channels of a plan, each on its own grid."""
+        states = [image]
         absorbed = {} if training else self._absorbed()
         absorbing = {source: layer for layer, source in absorbed.values()}
         for n, (call, node) in enumerate(zip(self._calls, self.nodes, strict=True), start=1):
@@ -214,8 +204,7 @@ class Runner:
                 inputs = inputs if node.read else aligned(inputs, n)
                 tensors = zip(*(channels.tensors for channels in inputs), strict=True)
                 outputs = replace(inputs[0], tensors=tuple(call(xs, training) for xs in tensors))
-                if node.read:
-                    outputs = replace(outputs, swapped=False)
+                outputs = replace(outputs, swapped=outputs.swapped and not node.read)
             states.append(replace(outputs, number=n))
         return states
 
@@ -242,15 +231,10 @@ def _walk(model: keras.Model, source: int, calls: list[Call]) -> int:
             source = _append(layer, [source], {}, False, calls)
         return source
     inputs, outputs = (getattr(model, name, None) for name in ("inputs", "outputs"))
-    if not inputs or not outputs:
+    if not inputs or not outputs or len(inputs) + len(outputs) != 2:
         raise ValueError(
-            "`network` must be a sequential or functional model, and so must be the models in it: "
-            f"what others compute is not known. Received: {model!r}"
-        )
-    if len(inputs) != 1 or len(outputs) != 1:
-        raise ValueError(
-            f"`network` must have one input and one output. Received: {model!r} with "
-            f"{len(inputs)} and {len(outputs)}"
+            "`network` must be a sequential or functional model with one input and one output, and "
+            f"so must be the models in it. Received: {model!r}"
         )
     return _walk_graph(model, source, calls)
 
@@ -282,13 +266,9 @@ def _walk_graph(model: keras.Model, source: int, calls: list[Call]) -> int:
         tensors.append(output)
         return output
 
-    single = isinstance(model.input, keras.KerasTensor)
-    clone = keras.models.clone_model(
-        model,
-        input_tensors=image if single else [image],
-        clone_function=_StandIn,
-        call_function=call,
-    )
+    images = image if isinstance(model.input, keras.KerasTensor) else [image]
+    options = {"clone_function": _StandIn, "call_function": call}
+    clone = keras.models.clone_model(model, images, **options)
     return index[id(clone.outputs[0])]
 
 

@@ -237,7 +237,9 @@ class ScaleChannels(keras.layers.Layer):
 
     def _run_matched(self, runner: Runner, image: Any, training: bool | None) -> list[Channels]:
         shape = ops.shape(image)[1:3]
-        return runner.run_matched(image, self._plan(runner, shape), shape, self.scales, training)
+        plan = self._plan(runner, shape)
+        batches = plan.batches(shape, self.scales)
+        return runner.run_matched(Channels((image,), plan, batches), training)
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         batch, height, width, channels = input_shape

@@ -151,7 +151,7 @@ class Classifier(CheckedImages, PackedNetwork):
                 f"`preprocessor` must be a Keras layer. Received: preprocessor={preprocessor!r}"
             )
         super().__init__(network, preprocessor, **kwargs)
-        self.class_names = _check_names(class_names, network.output_shape[-1])
+        self.class_names = tuple(check_names(class_names, network.output_shape[-1], distinct=True))
 
     @property
     def input_shape(self) -> tuple[int | None, ...]:
@@ -170,11 +170,13 @@ class Classifier(CheckedImages, PackedNetwork):
         return {**super().get_config(), "class_names": list(self.class_names)}
 
 
-def _check_names(names: Sequence[str] | None, count: int) -> tuple[str, ...]:
-    names = tuple(map(str, range(count)) if names is None else names)
-    if not all(isinstance(name, str) for name in names) or not len({*names}) == len(names) == count:
+def check_names(names: Sequence[str] | None, count: int, distinct: bool = False) -> list[str]:
+    """Names of classes; their numbers if there are none."""
+    names = [str(k) for k in range(count)] if names is None else list(names)
+    fit = len(names) == count and all(isinstance(name, str) for name in names)
+    if not fit or (distinct and len({*names}) < count):
         raise ValueError(
-            f"`class_names` must be {count} names, all of them different, one for each score. "
-            f"Received: class_names={names!r}"
+            f"`class_names` must be {count} strings, one for each class"
+            f"{', all of them different' * distinct}. Received: class_names={names!r}"
         )
     return names
