@@ -174,7 +174,7 @@ def evaluate_by_size(
 
 def accuracy_by_size(
     model: keras.Model,
-    data: ImageData | Callable[[Any], Any],
+    data: Any,
     sizes: Iterable[float | None] | None = None,
     batch_size: int = 100,
 ) -> dict[Any, float]:
