@@ -7,6 +7,7 @@ from scipy import ndimage
 
 from gdn_keras.detection import Detector, predict_tiled
 from gdn_keras.layers import ContrastStretch, GaussianDerivative, ScaleChannels
+from gdn_keras.scale_space import Plan
 
 
 @pytest.fixture(scope="module")
@@ -58,3 +59,30 @@ def test_tiles_keep_the_format_of_boxes_and_refuse_other_images(detector):
         predict_tiled(detector, np.repeat(image, 3, axis=2))
     with pytest.raises(ValueError, match="pixels of 0 to 255"):
         predict_tiled(detector, image / 255)
+
+
+def calls_of(monkeypatch, kind, name):
+    """A list that grows with each call of a method."""
+    calls, method = [], getattr(kind, name)
+
+    def counted(*args, **kwargs):
+        calls.append(name)
+        return method(*args, **kwargs)
+
+    monkeypatch.setattr(kind, name, counted)
+    return calls
+
+
+def test_tiles_of_one_size_are_traced_once(detector, monkeypatch):
+    image = picture(120, 200)
+    predict_tiled(detector, image, tile=90)
+    traced = calls_of(monkeypatch, ScaleChannels, "channels")
+    predict_tiled(detector, image, tile=90)
+    assert not traced
+
+
+def test_the_grids_of_a_call_are_planned_once(detector, monkeypatch):
+    fresh = detector.with_thresholds()  # which has traced nothing yet
+    planned = calls_of(monkeypatch, Plan, "channel")
+    fresh.predict(picture(77, 83)[None], verbose=0)
+    assert len(planned) == 3  # scale channels
