@@ -17,17 +17,6 @@ from gdn_keras.presets import from_preset
 from gdn_keras.version import __version__
 
 __all__ = [
-    "Classifier",
-    "Detector",
-    "__version__",
-    "analysis",
-    "datasets",
-    "detection",
-    "export",
-    "from_preset",
-    "layers",
-    "models",
-    "presets",
-    "scale_space",
-    "training",
-]
+    "Classifier", "Detector", "__version__", "analysis", "datasets", "detection", "export",
+    "from_preset", "layers", "models", "presets", "scale_space", "training",
+]  # fmt: skip
