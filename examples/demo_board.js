@@ -1,17 +1,11 @@
 // The drawing board of demo.py: draws with mouse, pen or finger, takes dropped pictures, and hands
-// the picture over as a PNG in a data URL. `element`, `props` and `trigger` are gradio's.
+// the picture over as a PNG in a data URL. Needs demo_files.js.
 const canvas = element.querySelector("canvas");
 const context = canvas.getContext("2d", { willReadFrequently: true });
-const message = element.querySelector(".message");
 const [width, height] = [canvas.width, canvas.height];
 let pen = "white";
 let points = null;
 let before = null;
-
-function send() {
-  props.value = canvas.toDataURL("image/png");
-  trigger("input");
-}
 
 function clear(paper, ink) {
   [canvas.width, canvas.height] = [width, height];
@@ -19,6 +13,11 @@ function clear(paper, ink) {
   context.fillRect(0, 0, width, height);
   pen = ink;
   message.textContent = "";
+}
+
+function start(paper, ink) {
+  clear(paper, ink);
+  send(canvas.toDataURL("image/png"));
 }
 
 function place(event) {
@@ -66,25 +65,10 @@ function edgeIsLight() {
   return sum / count > 128;
 }
 
-// At most as large as the board; transparent parts are white, like paper.
 async function show(file) {
-  let picture;
-  try {
-    picture = await createImageBitmap(file);
-  } catch {
-    message.textContent = "This file is not a picture that the browser can read.";
-    return;
-  }
-  const fit = Math.min(1, width / picture.width, height / picture.height);
-  clear("white", "black");
-  canvas.width = Math.max(1, Math.round(picture.width * fit));
-  canvas.height = Math.max(1, Math.round(picture.height * fit));
-  context.fillStyle = "white";
-  context.fillRect(0, 0, canvas.width, canvas.height);
-  context.imageSmoothingQuality = "high";
-  context.drawImage(picture, 0, 0, canvas.width, canvas.height);
+  if (!(await drawFile(file, canvas, width, height))) return;
   pen = edgeIsLight() ? "black" : "white";
-  send();
+  send(canvas.toDataURL("image/png"));
 }
 
 async function showExample() {
@@ -107,21 +91,13 @@ for (const end of ["pointerup", "pointercancel"]) {
     if (!points) return;
     finish();
     points = null;
-    send();
+    send(canvas.toDataURL("image/png"));
   });
 }
-element.addEventListener("dragover", (event) => event.preventDefault());
-element.addEventListener("drop", (event) => {
-  event.preventDefault();
-  if (event.dataTransfer.files.length) show(event.dataTransfer.files[0]);
-});
-element.querySelector("input[type=file]").addEventListener("change", (event) => {
-  if (event.target.files.length) show(event.target.files[0]);
-  event.target.value = "";
-});
+takeFiles(show);
 const actions = {
-  black: () => (clear("black", "white"), send()),
-  white: () => (clear("white", "black"), send()),
+  black: () => start("black", "white"),
+  white: () => start("white", "black"),
   example: showExample,
 };
 for (const [name, action] of Object.entries(actions)) {

@@ -1,14 +1,18 @@
-"""Takes the picture of the demo for docs/guides/demo.md.
+"""Takes the picture of the demo for docs/guides/demo.md, and measures its answers.
 
     python examples/demo.py --port 7860
     python tools/demo_picture.py http://127.0.0.1:7860
 
-It draws a digit by mouse beside those that the page opens with. It needs playwright and chromium.
+    nuclei: 21 answers, median 95 ms, slowest 140 ms
+
+The time is from a step of the slider to the new table, in the browser. It needs playwright and
+chromium.
 """
 
 import argparse
 import io
 import shutil
+import statistics
 from pathlib import Path
 
 from PIL import Image
@@ -16,18 +20,29 @@ from playwright.sync_api import Page, sync_playwright
 
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "demo.png"
 MILLISECONDS = 300_000
-TWO = ((0, 0.25), (0.12, 0.05), (0.4, 0), (0.6, 0.15), (0.55, 0.4), (0.02, 1), (0.7, 0.97))
+EXAMPLES = {"nuclei": 0, "road signs": 2}
+STEPS = 21
+
+# Resolves to the milliseconds until the table shows the answer to a new magnification.
+STEP = """([slider, found, value]) => new Promise((resolve) => {
+  const input = document.querySelector(`${slider} input[type=range]`);
+  const seen = () => document.querySelector(`${found} th:last-child`)?.innerText;
+  const begin = performance.now();
+  const wait = () => seen()?.endsWith(` ${value}`)
+    ? resolve(performance.now() - begin) : requestAnimationFrame(wait);
+  input.value = value;
+  input.dispatchEvent(new Event("input", { bubbles: true }));
+  wait();
+})"""
 
 
-def draw(page: Page, left: float, top: float, height: float) -> None:
-    """A two by mouse; its corner in parts of the board, its height in pixels of the page."""
-    box = page.locator("#board canvas").bounding_box()
-    x, y = box["x"] + left * box["width"], box["y"] + top * box["height"]
-    page.mouse.move(x + TWO[0][0] * height, y + TWO[0][1] * height)
-    page.mouse.down()
-    for across, down in TWO[1:]:
-        page.mouse.move(x + across * height, y + down * height, steps=4)
-    page.mouse.up()
+def measure(page: Page, name: str, slider: str, found: str) -> None:
+    """Moves a slider step by step, and prints how long answers take."""
+    values = [round(0.5 + 0.05 * k, 2) for k in range(STEPS)]
+    times = [page.evaluate(STEP, [slider, found, value]) for value in values]
+    middle, slowest = statistics.median(times), max(times)
+    print(f"{name}: {STEPS} answers, median {middle:.0f} ms, slowest {slowest:.0f} ms")
+    page.evaluate(STEP, [slider, found, 1])
 
 
 def main() -> None:
@@ -38,17 +53,22 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
-        page = browser.new_page(viewport={"width": 1360, "height": 700})
+        page = browser.new_page(viewport={"width": 1100, "height": 700})
         page.set_default_timeout(MILLISECONDS)
         page.goto(address)
         page.wait_for_selector("#found td")
-        before = page.locator("#found table").inner_text()
-        draw(page, 0.07, 0.45, 72)
-        changed = "before => document.querySelector('#found table')?.innerText != before"
-        page.wait_for_function(changed, arg=before)
+        for name, example in EXAMPLES.items():
+            page.locator("#examples button").nth(example).click()
+            page.wait_for_selector(f"#examples button:nth-child({example + 1}) img.chosen")
+            measure(page, name, "#factor", "#found")
+        page.locator("#examples button").first.click()
+        page.wait_for_selector("#found td:text('nucleus')")
         page.mouse.move(2, 2)
-        page.wait_for_timeout(3000)  # for pictures to arrive and marks of progress to fade
+        page.wait_for_timeout(1000)  # for the strip to be drawn
         shot = page.screenshot(full_page=True)
+        page.get_by_role("tab", name="Digits").click()
+        page.wait_for_selector("#digit_found td")
+        measure(page, "digits", "#digit_factor", "#digit_found")
         browser.close()
     Image.open(io.BytesIO(shot)).convert("RGB").save(PICTURE, optimize=True)
 

@@ -40,6 +40,7 @@ def draw_boxes(
     pen = ImageDraw.Draw(picture)
     # Legible where the picture is shown as a whole.
     line, text_height = (max(least, min(picture.size) // n) for least, n in ((1, 240), (10, 32)))
+    style = {"font_size": text_height, "stroke_width": line, "stroke_fill": "black"}
     for k in np.flatnonzero(np.asarray(found["labels"]) >= 0).tolist():
         label = int(found["labels"][k])
         color = _COLORS[label % len(_COLORS)]
@@ -50,7 +51,7 @@ def draw_boxes(
             text = f"{text} {float(found['confidence'][k]):.2f}"
         left = min(x1, picture.width - pen.textlength(text, font_size=text_height))
         place = max(0, left), max(0, y1 - 1.3 * text_height)
-        pen.text(place, text, fill=color, font_size=text_height)
+        pen.text(place, text, fill=color, **style)
     return picture
 
 

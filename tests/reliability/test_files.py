@@ -363,18 +363,18 @@ def png(width, height):
 
 
 @pytest.mark.parametrize("sides", [(20_000, 20_000), (10_000, 6_000)])
-def test_the_demo_answers_huge_uploads_in_a_sentence(sides):
+def test_the_demo_refuses_pictures_of_many_pixels(sides):
     url = "data:image/png;base64," + base64.b64encode(png(*sides)).decode()
-    answer = load_example("demo").answer(None, url, 1.0, 0.3)
-    assert answer[:3] == (None, None, "") and answer.remark.endswith(".")
+    demo = load_example("demo")
+    source = demo.source_of_digits(url)
+    assert source is None and demo.answer(None, source, 1.0).found.endswith(".</p>")
 
 
 def test_the_demo_does_not_decode_long_uploads(monkeypatch):
     demo = load_example("demo")
     monkeypatch.setattr(demo, "MAX_BYTES", 1000)
     monkeypatch.setattr(demo.base64, "b64decode", lambda _: pytest.fail("decoded"))
-    answer = demo.answer(None, "data:image/png;base64," + "A" * 1000, 1.0, 0.3)
-    assert answer[:3] == (None, None, "") and answer.remark.endswith(".")
+    assert demo.source_of_digits("data:image/png;base64," + "A" * 1000) is None
 
 
 # Folders of runs
