@@ -102,7 +102,7 @@ def count_rows(records: Sequence[dict], names: Sequence[str], sizes: Sequence[st
 def summary(record: dict, sizes: Sequence[str]) -> dict:
     """What `count_rows` needs of a record."""
     found = record.get("detections", ())
-    medians = {key: statistics.median(f[key] for f in found) for key in sizes if found}
+    medians = {key: round(statistics.median(f[key] for f in found), 3) for key in sizes if found}
     labels = collections.Counter(f["label"] for f in found)
     kept = {key: record[key] for key in ("file", "error") if key in record}
     return {**kept, "page": record.get("page", 1), "labels": labels, "medians": medians}
