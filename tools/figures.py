@@ -24,13 +24,11 @@ import numpy as np
 from keras import ops
 from paper_data.gtsrb import TRAIN_SIDES, held_out_tracks, load_photographs
 from PIL import Image, ImageDraw
-from results import load
 
 import gdn_keras
 from gdn_keras.analysis import draw_sizes, scale_selection
 from gdn_keras.analysis.plots import COLORS, figure_file
 from gdn_keras.datasets import (
-    digit_scenes,
     load_boxes,
     load_embedded_digits,
     read_boxed_image,
@@ -53,7 +51,6 @@ ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 SIGMA, ANGLE = 4.0, math.pi / 6  # as in the paper's figures 3 and 4
 DIGIT = 3  # of the test digits in the package
-SCENE_SIZES, SCENE_SEED = tuple(2 ** (k / 2) for k in range(-1, 7)), 1
 
 
 def support_regions(path: Path) -> None:
@@ -146,41 +143,6 @@ def matched_grids(path: Path) -> None:
                 axis.plot(*(m.ravel() for m in np.meshgrid(x, y)), ".", color="C1", markersize=1)
                 axis.set_title(rf"$\sigma_0$ = {grid.scale:g}, {grid.rows} × {grid.columns}")
             axes[row, 0].set_ylabel(f"layer {layers}")
-
-
-def headline(path: Path) -> None:
-    """What a detector finds that was trained at one size, and average precision over size."""
-    detector = gdn_keras.from_preset("digit_detector")
-    recipe = digit_scenes("test", sizes=SCENE_SIZES, shape=(400, 560), count=(22, 26))
-    scene = recipe.draw(seed=SCENE_SEED, index=0)
-    found = {
-        name: values[0] for name, values in detector.predict(scene.image[None], verbose=0).items()
-    }
-    contestants = {
-        "gdn_keras": "detector",
-        "plain CNN, trained on the same size": "detector_plain_former",  # the better one
-    }
-    with figure_file(path, 1, 2, (9.6, 4.0)) as (figure, axes):
-        picture, curves = axes[0]
-        grid = picture.get_gridspec()
-        grid.set_width_ratios((1.75, 1))
-        picture.imshow(draw_boxes(scene.image, found, scale=2))
-        picture.set_axis_off()
-        for label, name in contestants.items():
-            rows = [row for row in load(name)[0] if row["size"] != "all"]
-            sizes = [float(row["size"]) for row in rows]
-            precisions = [float(row["ap50"]) for row in rows]
-            curves.plot(sizes, precisions, "o-", markersize=4, label=label)
-        curves.axvline(1, color="0.5", linestyle="--", linewidth=1)
-        curves.text(1.1, 0.8, "training size", color="0.4", fontsize=9)
-        curves.set_xscale("log", base=2)
-        curves.set_xticks(sizes, [f"{20 * size:.0f}" for size in sizes])
-        curves.minorticks_off()
-        curves.set(
-            xlabel="height of the digits, pixels", ylabel="average precision", ylim=(0, 1.03)
-        )
-        curves.legend(frameon=False, loc="center right", fontsize=8)
-        figure.tight_layout()
 
 
 def approaching_sign(path: Path, directory: Path) -> None:
@@ -310,7 +272,6 @@ def _framed(kernel: np.ndarray, size: int) -> np.ndarray:
 
 
 FIGURES: dict[str, Callable[[Path], None]] = {
-    "headline.png": headline,
     "figure_1_support_regions.png": support_regions,
     "figure_2_commuting_diagram.png": feature_maps,
     "figure_3_kernels.png": kernels,

@@ -34,12 +34,6 @@ _MEASURES = {
 }
 _OF_RUNS = {"slope": ("slope", 1, 2), "shifts": ("shifts to within, %", 100, 1)}
 _MANY_SIZES = 20
-_EXTENSIONS = {
-    "plain": "as it is",
-    "zero_order=True": "zero order",
-    "residual=True": "residual blocks",
-    "order=3": "third order",
-}
 
 
 def load(name: str) -> list[Run]:
@@ -173,32 +167,18 @@ def largest_difference_of_shifts(results: Mapping) -> float | None:
     return max(max(column) - min(column) for column in zip(*shifted, strict=True))
 
 
-def draw() -> list[Path]:
-    """Accuracy over size, by training size and with extensions of the network; seed 0."""
+def draw() -> Path:
+    """Accuracy over size, by training size; seed 0."""
     from gdn_keras.analysis import draw_generalization
 
-    curves: dict[str, dict] = {"training_sizes": {}}
+    lines: dict[str, dict] = {}
     for size in (1, 2, 4):
         names = {f"10 channels, size {size}": f"large_size{size}"}
         names[f"1 channel, size {size}"] = f"single_size{size}"
-        curves["training_sizes"] |= {title: curve(load(n)[0]) for title, n in names.items()}
-    everything = {
-        "fashion_mnist": "residual=True,zero_order=True",
-        "cifar10": "network=large,residual=True,zero_order=True",
-    }
-    for data, best in everything.items():
-        names = {
-            title: f"{data}_variants: {name}"
-            for name, title in _EXTENSIONS.items()
-            if (data, name) != ("cifar10", "order=3")
-        }
-        names["zero order and residual, all images"] = f"{data}_all: {best}"
-        curves[f"{data}_extensions"] = {title: curve(load(n)[0]) for title, n in names.items()}
-    paths = []
-    for name, lines in curves.items():
-        paths.append(PICTURES / f"{name}.png")
-        draw_generalization(lines, paths[-1], () if name == "training_sizes" else (1,))
-    return paths
+        lines |= {title: curve(load(n)[0]) for title, n in names.items()}
+    path = PICTURES / "training_sizes.png"
+    draw_generalization(lines, path, ())
+    return path
 
 
 if __name__ == "__main__":
@@ -218,4 +198,4 @@ if __name__ == "__main__":
     elif options.command == "keep":
         print(keep(options.run, options.table, options.name))
     else:
-        print(*draw(), sep="\n")
+        print(draw())

@@ -363,7 +363,7 @@ def png(width, height):
 
 
 @pytest.mark.parametrize("sides", [(20_000, 20_000), (10_000, 6_000)])
-def test_the_demo_refuses_pictures_of_many_pixels(sides):
+def test_the_demo_refuses_huge_uploads(sides):
     url = "data:image/png;base64," + base64.b64encode(png(*sides)).decode()
     demo = load_example("demo")
     source = demo.source_of_digits(url)
