@@ -16,11 +16,11 @@ magnification. 90 pictures with 9 000 boxes take about 8 minutes.
     --overlapping               objects may stand in front of one another
 
 Without PICTURES it trains on digits of one size, which come with the package, and tests at sizes
-from a half to eight: scenes of 96×96 pixels with 4 to 14 digits of size 1, then the same weights on
-scenes of 640×480. About 16 minutes on 2 cores.
+from a half to eight: scenes of 96×96 pixels with 4 to 14 digits of size 1 on clutter, then the same
+weights on scenes of 640×480. About 20 minutes on 2 cores.
 
-    --mnist-dir MNIST --output runs/mnist               all of MNIST, as the shipped detectors
-    --background clutter --output runs/clutter          on gradients, noise, textures, fragments
+    --mnist-dir MNIST --output runs/mnist               all of MNIST, as the shipped detector
+    --background empty --output runs/empty              not on gradients, noise, textures, fragments
     --train-size 2 --train-frame 192 --output runs/size2   another training size
 
 Everything is in the output folder, with report.md as its first page: average precision at each

@@ -3,6 +3,7 @@
 python tools/ship_model.py runs/large_size2 large_size2 --command "python examples/…"
 python tools/ship_model.py runs/nuclei nuclei --command "…" --about "Finds cell nuclei …" \
     --limits "…"
+python tools/ship_model.py runs/digits digit_detector --command "…" --tests empty.json clutter.json
 python tools/ship_model.py --again  # exports all shipped models anew
 """
 
@@ -44,14 +45,18 @@ def ship(run: Path, name: str, command: str) -> Path:
     return folder
 
 
-def ship_detector(run: Path, name: str, command: str, about: str, limits: str) -> Path:
-    """The same for a detector, exported anew."""
+def ship_detector(
+    run: Path, name: str, command: str, about: str, limits: str, tests: list[Path]
+) -> Path:
+    """The same for a detector, exported anew; `tests` of benchmarks/detectors/evaluate.py."""
     detector = keras.saving.load_model(run / MODEL, compile=False)
     results = json.loads((run / AVERAGE_PRECISION).read_text())
+    if tests:
+        results["tests"] = [json.loads(file.read_text()) for file in tests]
     folder = SHIPPED / name
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(run / MODEL, folder / MODEL)
-    shutil.copyfile(run / AVERAGE_PRECISION, folder / AVERAGE_PRECISION)
+    (folder / AVERAGE_PRECISION).write_text(json.dumps(results) + "\n")
     export_saved_model(detector, folder / SAVED_MODEL)
     if "magnifications" in results:
         text = picture_card(name, results, command, about, limits, detector)
@@ -136,12 +141,6 @@ def detector_card(name: str, results: dict, command: str) -> str:
     settings = results["settings"]
     trained = ", ".join(f"{size:g}" for size in settings["train_sizes"])
     frame, (height, width) = settings["train_frame"], settings["test_shape"]
-    rows = [
-        f"| {row['size']:.3g} | {row['objects']} | {row['ap50']:.3f} | {row['ap75']:.3f} | "
-        f"{row['ap']:.3f} | {100 * row['size_error']:.1f} | {100 * row['center_error']:.1f} |"
-        for row in results["sizes"]
-    ]
-    everything = results["all"]
     lines = [
         f"# {name}",
         "",
@@ -154,16 +153,28 @@ def detector_card(name: str, results: dict, command: str) -> str:
         f"{_channels(settings['train_scales'])}: {settings['steps'] * settings['epochs']} batches "
         f"of {settings['batch_size']}, seed {settings['seed']}.",
         f"- **Command**: `{command}`",
-        f"- **Test**: {settings['test_scenes']} scenes of {width}×{height}, digits of all sizes. "
-        f"All together: average precision {everything['ap50']:.3f} at IoU 0.5 and "
-        f"{everything['ap75']:.3f} at 0.75. Size found over size, both logarithmic: slope "
-        f"{results['slope']:.2f}.",
-        "",
-        "| size | digits | AP at IoU 0.5 | at 0.75 | COCO mean | size error, % | centre error, % |",
-        "|---|---|---|---|---|---|---|",
-        *rows,
-        "",
-        "Errors are medians over the digits that were found; of the centre, in sides of the box.",
+    ]
+    for test in results["tests"]:
+        everything = test["all"]
+        lines += [
+            f"- **Test**: {test['scenes']} scenes of {width}×{height}, {test['background']} "
+            "background, digits of all sizes. All together: average precision "
+            f"{everything['ap50']:.3f} at IoU 0.5 and {everything['ap75']:.3f} at 0.75. Size found "
+            f"over size, both logarithmic: slope {test['slope']:.2f}.",
+            "",
+            "| size | digits | AP at IoU 0.5 | at 0.75 | COCO mean | size error, % | center error, "
+            "% |",
+            "|---|---|---|---|---|---|---|",
+            *(
+                f"| {row['size']:.3g} | {row['objects']} | {row['ap50']:.3f} | {row['ap75']:.3f} | "
+                f"{row['ap']:.3f} | {100 * row['size_error']:.1f} | "
+                f"{100 * row['center_error']:.1f} |"
+                for row in test["sizes"]
+            ),
+            "",
+        ]
+    lines += [
+        "Errors are medians over the digits that were found; of the center, in sides of the box.",
         "",
         "- **Limits**: light digits on a dark background, like those of MNIST.",
         "",
@@ -261,6 +272,8 @@ if __name__ == "__main__":
     parser.add_argument("--command", help="the command of the run, for the card")
     parser.add_argument("--about", default="", help="what it finds, for a detector's card")
     parser.add_argument("--limits", default="", help="what it is not for, for a detector's card")
+    text = "files of benchmarks/detectors/evaluate.py, for the card of a detector of digits"
+    parser.add_argument("--tests", type=Path, nargs="+", default=[], metavar="FILE", help=text)
     parser.add_argument("--again", action="store_true", help="export all shipped models anew")
     options = parser.parse_args()
     if options.again:
@@ -270,6 +283,6 @@ if __name__ == "__main__":
     else:
         arguments = options.run, options.name, options.command
         if (options.run / AVERAGE_PRECISION).exists():
-            print(ship_detector(*arguments, options.about, options.limits))
+            print(ship_detector(*arguments, options.about, options.limits, options.tests))
         else:
             print(ship(*arguments))

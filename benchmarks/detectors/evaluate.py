@@ -3,9 +3,8 @@
     python benchmarks/detectors/evaluate.py saved_models/digit_detector/model.keras \
         --mnist-dir MNIST --scenes 480 --output results.json
 
-Prints average precision and errors at each size; the file is laid out as average_precision.json of
-a training. A scene of 640×480 takes half a second on 2 cores. The first scenes are those of
-examples/train_detector.py.
+Prints average precision and errors at each size, and writes them as JSON. A scene of 640×480 takes
+half a second on 2 cores. The first scenes are those of examples/train_detector.py.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """What a SavedModel offers, as TensorFlow functions whose weights are constants."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -16,7 +17,8 @@ def detector_endpoints(detector: Any) -> Endpoints:
     """`detect`, from uint8 images of any size to boxes and names, and what is known of both."""
     names = ["", *detector.class_names]  # padding has the label -1
     spec = _images("uint8", [None, None, None, detector.network.input_shape[-1]])
-    frozen = _frozen(detector, detector.detect, spec)
+    with _short_names(detector):
+        frozen = _frozen(detector, detector.detect, spec)
 
     def detect(images: Any) -> dict[str, Any]:
         found = frozen(images)
@@ -85,6 +87,20 @@ def _frozen(model: keras.Model, call: Callable[[Any], Any], spec: Any) -> Any:
             return tf.nest.map_structure(tf.identity, call(images))
 
     return tf.function(frozen, autograph=False).get_concrete_function(spec)
+
+
+@contextlib.contextmanager
+def _short_names(detector: Any) -> Iterator[None]:
+    """Names of layers stand before those of all their operations: a third of the file."""
+    layers = [detector, detector.network, *detector.network.layers]
+    names = [layer.name for layer in layers]
+    try:
+        for k, layer in enumerate(layers):
+            layer.name = f"l{k}"
+        yield
+    finally:
+        for layer, name in zip(layers, names, strict=True):
+            layer.name = name
 
 
 def _images(dtype: str, shape: Any = None) -> Any:
