@@ -4,12 +4,12 @@
 
 A comment before each table names what its rows show, a dash what was measured by others:
 
-    <!-- rows: large_size1; gtsrb: plain; detector@ap75; stir_mnist_2 of 17-32 49-64; - -->
+    <!-- rows: large_size1; digits: ours x 2; detector@ap75; stir_mnist_2 of 17-32 49-64; - -->
 
 A cell is the mean over the seeds of a name; what one has not, another behind a plus sign has. Its
 column is a size, a group of pictures or a column
 of the CSV file. In other columns it is the mean over the sizes behind "of", or their lowest and
-highest: 86.6–87.4.
+highest: 86.6–87.4. Behind x is the size that columns of relative size are multiples of.
 """
 
 import re
@@ -67,8 +67,10 @@ def measured(names: str, column: str) -> list[float]:
     column = _COLUMNS.get(column, column)
     for entry in names.split(" + "):
         name, _, ranges = entry.partition(" of ")
+        name, _, factor = name.partition(" x ")
         name, _, measure = name.partition("@")
-        values = [v for run in load(name) for v in _values(run, column, measure, ranges.split())]
+        sought = f"{float(factor) * float(column):g}" if factor and _is_number(column) else column
+        values = [v for run in load(name) for v in _values(run, sought, measure, ranges.split())]
         if values:
             return [min(values), max(values), sum(values) / len(values)]
     raise SystemExit(f"error: {names} has no {column}")
@@ -89,10 +91,13 @@ def _values(run: Run, column: str, measure: str, ranges: Sequence[str]) -> list[
 
 
 def _same_size(size: str, column: str) -> bool:
-    try:
+    if _is_number(size) and _is_number(column):
         return abs(float(size) / float(column) - 1) < 0.02
-    except ValueError:
-        return size == column
+    return size == column
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[\d.]+", text) is not None
 
 
 def _agree(shown: str, kept: float) -> bool:
