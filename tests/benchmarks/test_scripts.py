@@ -153,7 +153,7 @@ def test_pictures(tmp_path, monkeypatch):
     monkeypatch.setitem(pictures.TASKS, "road_signs", task)
     rows = {f"p{k}": [("cell", 8, 10, 34, 30), ("atom", 60, 20, 80, 40)] for k in range(2)}
     folder = write_voc(tmp_path / "pictures", (96, 64), **rows)
-    flags = words(f"road_signs {folder} --only ours plain all_sizes", tmp_path / "out")
+    flags = words(f"road_signs {folder} --only ours all_sizes", tmp_path / "out")
     for _ in range(2):  # what is there is not done again
         pictures.main(flags)
         with open(tmp_path / "out" / "results.csv", newline="") as stream:
@@ -161,7 +161,7 @@ def test_pictures(tmp_path, monkeypatch):
         # Two classes, of all sizes and in two ranges.
         names = [
             f"road_signs: {name}, {kind}"
-            for name in ("ours", "plain", "all_sizes")
+            for name in ("ours", "all_sizes")
             for kind in ("atom", "cell")
             for _ in range(3)
         ]
