@@ -68,9 +68,9 @@ def test_alternatives(tmp_path, monkeypatch):
     task = alternatives.TASKS["large_scale"]
     task = dataclasses.replace(task, options=SPACE, recipe=recipe, window=24)
     monkeypatch.setitem(alternatives.TASKS, "large_scale", task)
-    alternatives.main(words("--only plain augmented pyramid all_levels", tmp_path))
+    alternatives.main(words("--only augmented pyramid all_levels", tmp_path))
     results = json.loads((tmp_path / "results.json").read_text())
-    assert set(results) == {"plain", "augmented", "pyramid", "all_levels"}
+    assert set(results) == {"augmented", "pyramid", "all_levels"}
     assert all(set(result["accuracy"]) == {"0.5", "1"} for result in results.values())
     assert "| all_levels, % |" in (tmp_path / "table.md").read_text()
     assert (tmp_path / "curves.png").exists()
@@ -127,6 +127,7 @@ def test_load(tmp_path):
     assert result["wrong_answers"] == 0 and result["images"] > 0
 
 
+@pytest.mark.slow
 def test_detectors(tmp_path, small_scenes):
     detectors_run.main(words("--only pyramid --epochs 1 --steps 1", tmp_path))
     assert "| pyramid |" in (tmp_path / "report.md").read_text()
@@ -153,7 +154,7 @@ def test_pictures(tmp_path, monkeypatch):
     monkeypatch.setitem(pictures.TASKS, "road_signs", task)
     rows = {f"p{k}": [("cell", 8, 10, 34, 30), ("atom", 60, 20, 80, 40)] for k in range(2)}
     folder = write_voc(tmp_path / "pictures", (96, 64), **rows)
-    flags = words(f"road_signs {folder} --only ours plain all_sizes", tmp_path / "out")
+    flags = words(f"road_signs {folder} --only ours all_sizes", tmp_path / "out")
     for _ in range(2):  # what is there is not done again
         pictures.main(flags)
         with open(tmp_path / "out" / "results.csv", newline="") as stream:
@@ -161,7 +162,7 @@ def test_pictures(tmp_path, monkeypatch):
         # Two classes, of all sizes and in two ranges.
         names = [
             f"road_signs: {name}, {kind}"
-            for name in ("ours", "plain", "all_sizes")
+            for name in ("ours", "all_sizes")
             for kind in ("atom", "cell")
             for _ in range(3)
         ]

@@ -72,6 +72,8 @@ def test_mistakes_are_named(hypermodel, tmp_path, monkeypatch):
         make_tuner("random", hypermodel(), tmp_path, 3)
 
 
+@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")
+@pytest.mark.usefixtures("eager")
 def test_the_best_network_is_kept_as_it_was_measured(hypermodel, tmp_path):
     """With Hyperband, whose trials continue from the weights of others."""
     model = hypermodel(layers=(1,))
