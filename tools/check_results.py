@@ -22,7 +22,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from results import ROOT, Run, load
 
 PAGES = "README.md", "RESULTS.md"
-_COLUMNS = {"ms": "inference_ms", "ms per image": "inference_ms", "photographs": "images"}
+_COLUMNS = {
+    "ms": "inference_ms",
+    "ms per image": "inference_ms",
+    "training, s": "training_seconds",
+    "GiB": "peak_gib",
+}
 _NUMBER = re.compile(r"\d+(?: \d{3})*(?:\.\d+)?")
 
 
