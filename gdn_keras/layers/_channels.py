@@ -1,7 +1,7 @@
 """What a tensor is in all scale channels at once, and how it gets from grid to grid."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from keras import ops
@@ -22,8 +22,10 @@ class Channels:
     tensors: tuple[Any, ...]
     plan: Plan
     batches: tuple[Batch, ...]
+    training: bool | None = None
     number: int = 0
     swapped: bool = False
+    _smoothed: dict[Any, "Channels"] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def counts(self) -> list[int]:
@@ -36,10 +38,22 @@ class Channels:
         """Apply a function to the tensors."""
         return replace(self, tensors=tuple(function(x) for x in self.tensors))
 
-    def onto(self, number: int) -> "Channels":
-        """On the grids of another tensor, if it has one: smoothed if that is, the image lifted."""
-        if not self.plan.spacings[number]:
+    def onto(self, number: int, dtype: Any = None) -> "Channels":
+        """On the grids of another tensor, if it has one: smoothed if that is, the image lifted.
+
+        Layers that smooth one tensor to one sigma, on equal grids, share the result.
+        """
+        plan = self.plan
+        if not plan.spacings[number]:
             return self
+        node = plan.nodes[number - 1]
+        key = node.sigma, node.margin, plan.spacings[number], plan.reaches[number], dtype
+        if key not in self._smoothed:
+            cast = self if dtype is None else self.map(lambda x: ops.cast(x, dtype))
+            self._smoothed[key] = cast._sampled(number)
+        return replace(self._smoothed[key], number=number)
+
+    def _sampled(self, number: int) -> "Channels":
         lifted = self.plan.spacings[self.number] != 0
         tensors, swapped = [], self.swapped
         for k, batch in enumerate(self.batches):
@@ -52,7 +66,8 @@ class Channels:
             swapped = not self.swapped
             # Rounded apart, the entries of the product no longer are one, and stencils times
             # sigma^2 make much of that where sigma is many steps of the grid.
-            ways = {"swapped": self.swapped, "at_once": self.plan.density <= 2}
+            ways = {"swapped": self.swapped, "training": self.training}
+            ways["at_once"] = self.plan.density <= 2
             operators: list[Any] = [first] if lifted else [first, *others]
             tensors.append(joined([sample(x, *operator, **ways) for operator in operators]))
         return replace(self, tensors=tuple(tensors), number=number, swapped=swapped)

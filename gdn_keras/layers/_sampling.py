@@ -16,7 +16,12 @@ _SMALL = 4096
 
 
 def sample(
-    x: Any, rows: Matrix, columns: Matrix, swapped: bool = False, at_once: bool = True
+    x: Any,
+    rows: Matrix,
+    columns: Matrix,
+    swapped: bool = False,
+    at_once: bool = True,
+    training: bool | None = True,
 ) -> Any:
     """A_y X A_x^T for every image and feature channel, rows and columns swapped in the result.
 
@@ -24,6 +29,7 @@ def sample(
     and A_x [q, width] to [batch, q, p, channels]. Both products then are long matrix products over
     contiguous memory, with one transposition between them; putting the axes back would cost
     another. Small matrices are multiplied out, to make one product, if they may be used `at_once`.
+    Without `training`, bands are applied in a way whose gradient is slow.
     """
     rows, columns = (columns, rows) if swapped else (rows, columns)
     (p, height), (q, width) = rows.shape, columns.shape
@@ -34,20 +40,21 @@ def sample(
         both = both.reshape(q * p, height * width)
         x = _product(both, ops.reshape(x, (-1, height * width, channels)))
         return ops.reshape(x, (-1, q, p, channels))
-    x = _product(rows, ops.reshape(x, (-1, height, width * channels)))
+    x = _product(rows, ops.reshape(x, (-1, height, width * channels)), training)
     x = swap_axes(ops.reshape(x, (-1, p, width, channels)))
-    x = _product(columns, ops.reshape(x, (-1, width, p * channels)))
+    x = _product(columns, ops.reshape(x, (-1, width, p * channels)), training)
     return ops.reshape(x, (-1, q, p, channels))
 
 
-def _product(matrix: Matrix, x: Any) -> Any:
+def _product(matrix: Matrix, x: Any, training: bool | None = True) -> Any:
     """Matrix times [batch, columns, features]."""
     if isinstance(matrix, np.ndarray):
         return ops.matmul(ops.convert_to_tensor(matrix, dtype=x.dtype), x)
     count, size = matrix.shape
     tiles, tile, width = ops.shape(matrix.weights)
     features = ops.shape(x)[2]
-    windows = ops.reshape(_windows(x, matrix.starts, width, size), (-1, tiles, width, features))
+    windows = _windows(x, matrix.starts, width, size, training)
+    windows = ops.reshape(windows, (-1, tiles, width, features))
     y = ops.matmul(ops.cast(matrix.weights, x.dtype), windows)
     y = ops.reshape(y, (-1, tiles * tile, features))
     if isinstance(count, int) and count == tiles * tile:
@@ -56,13 +63,13 @@ def _product(matrix: Matrix, x: Any) -> Any:
     return ops.split(y, [count], axis=1)[0] if isinstance(count, int) else y[:, :count]
 
 
-def _windows(x: Any, starts: Any, width: int, size: Any) -> Any:
+def _windows(x: Any, starts: Any, width: int, size: Any, training: bool | None) -> Any:
     """Rows of `x` from each start on, `width` of them, one window after the other.
 
-    Where the starts are known, `x` is cut into pieces that are joined anew, whose gradients are of
-    the same kind, where that of a gather adds up row by row.
+    In training, `x` is cut into pieces that are joined anew, whose gradients are of the same kind,
+    where that of a gather adds up row by row.
     """
-    if not isinstance(starts, np.ndarray) or size < width:
+    if not training or not isinstance(starts, np.ndarray) or size < width:
         starts = ops.reshape(ops.cast(starts, "int32"), (-1, 1))
         # Windows are wider than the smallest images, where their last weights are zero.
         index = ops.minimum(starts + np.arange(width, dtype="int32"), size - 1)

@@ -88,7 +88,7 @@ class GaussianSmoothing(keras.layers.Layer):
 
     def run_channels(self, inputs: Channels, number: int, training: bool | None) -> Channels:
         """The layer in all matched scale channels."""
-        return inputs.map(lambda x: ops.cast(x, self.compute_dtype)).onto(number)
+        return inputs.onto(number, self.compute_dtype)
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         return tuple(input_shape)
@@ -239,7 +239,7 @@ class GaussianDerivative(keras.layers.Layer):
         Grids have as many points per sigma in all channels, which therefore share one kernel. A
         `ScaleBatchNormalization` as `normalization` becomes part of it.
         """
-        smoothed = inputs.map(lambda x: ops.cast(x, self.compute_dtype)).onto(number)
+        smoothed = inputs.onto(number, self.compute_dtype)
         kernel, bias = self.compose_kernel(inputs.plan.density), self.bias
         if normalization is not None:
             factor, offset = normalization.affine()

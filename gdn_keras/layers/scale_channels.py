@@ -239,7 +239,7 @@ class ScaleChannels(keras.layers.Layer):
         shape = ops.shape(image)[1:3]
         plan = self._plan(runner, shape)
         batches = plan.batches(shape, self.scales)
-        return runner.run_matched(Channels((image,), plan, batches), training)
+        return runner.run_matched(Channels((image,), plan, batches, training), training)
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
         batch, height, width, channels = input_shape
