@@ -13,6 +13,7 @@ from gdn_keras.checks import check_positive
 from gdn_keras.datasets.box_files import FORMATS, Annotation
 from gdn_keras.datasets.image_data import hold_out
 from gdn_keras.datasets.image_files import (
+    TURNED,
     picture_endings,
     read_header,
     read_picture,
@@ -257,7 +258,7 @@ def _boxed(file: Path, annotation: Annotation, names: list[str]) -> BoxedImage:
         raise ValueError(_of_another_shape(file, annotation.shape, shape))
     # Only the shape of an annotation tells whether its boxes are in the upright picture.
     is_unknown = annotation.shape is None or height == width
-    if header.orientation in (2, 3, 4) or (header.is_turned and is_unknown):
+    if header.orientation in (2, 3, 4) or (header.orientation in TURNED and is_unknown):
         raise ValueError(
             f"{file} must be stored upright, since nothing says whether its boxes are in the "
             "picture as it is stored or as it is shown. "

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gdn_keras.datasets.image_files import import_pillow
+from gdn_keras.datasets.image_files import import_pillow, resize_pixels
 
 # Share of the frame that an object may fill: the largest training digits fill as much.
 _FILL = 80 / 112
@@ -29,14 +29,11 @@ def place_in_frame(picture: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndar
 
 def shrink_to_fit(picture: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndarray, float]:
     """A picture that fits into a frame, and by how much it was shrunk for that (1 if not)."""
-    image = import_pillow().Image
     shrink = max(1.0, *(n / m for n, m in zip(picture.shape, frame, strict=False)))
     if shrink == 1:
         return picture, shrink
     height, width = (max(1, round(n / shrink)) for n in picture.shape[:2])
-    large = image.fromarray(picture[..., 0] if picture.shape[2] == 1 else picture)
-    small = np.asarray(large.resize((width, height), image.Resampling.LANCZOS))
-    return small.reshape(height, width, -1), shrink
+    return resize_pixels(picture, height, width, "LANCZOS"), shrink
 
 
 def place_object(pixels: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndarray, float]:
