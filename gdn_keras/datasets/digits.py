@@ -123,8 +123,9 @@ def read_idx(file: str | os.PathLike, rank: int, sha256: str | None = None) -> n
         raise ValueError(f"{text} Received: {len(content)} bytes")
     received = hashlib.sha256(content).hexdigest()
     if sha256 not in (None, received):
-        text = f"{file} is not the canonical MNIST file: its sha256 should be {sha256}. Received: "
-        raise ValueError(f"{text}{received}. For other data in this format pass verify=False.")
+        text = f"{file} is not the canonical MNIST file: it should have the sha256 {sha256}."
+        text += f" Received: {received}. For other data in this format pass verify=False."
+        raise ValueError(text)
     return np.frombuffer(content, np.uint8, offset=4 + 4 * rank).reshape(shape)
 
 

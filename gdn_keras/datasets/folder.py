@@ -144,12 +144,9 @@ def _split(
     """What is left of each class, and what is held out."""
     require(0 < share < 1, "validation_share", "lie strictly between 0 and 1", share)
     rng = np.random.default_rng(seed)
-    parts: tuple[list[Path], list[Path]] = ([], [])
-    for files in classes.values():
-        held_out = hold_out(files, share, rng)
-        for file in files:
-            parts[file in held_out].append(file)
-    return parts
+    held_out = set().union(*(hold_out(files, share, rng) for files in classes.values()))
+    files = [file for files in classes.values() for file in files]
+    return [f for f in files if f not in held_out], [f for f in files if f in held_out]
 
 
 def picture_heights(directory: str | os.PathLike, frame: int) -> np.ndarray:

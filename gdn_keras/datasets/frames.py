@@ -6,9 +6,7 @@ from gdn_keras.datasets.image_files import import_pillow, resize_pixels
 
 # Share of the frame that an object may fill: the largest training digits fill as much.
 _FILL = 80 / 112
-# Least contrast of an object to its background, in grey values of 255.
-_MIN_CONTRAST = 16
-_MIDDLE = 128
+_MIN_CONTRAST = 16  # of an object to its background, in grey values of 255
 
 
 def place_in_frame(picture: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndarray, float]:
@@ -69,7 +67,7 @@ def place_object(pixels: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndarray
 
 def light_on_dark(pixels: np.ndarray) -> tuple[np.ndarray, bool]:
     """Grey pixels `[height, width, 1]`, light objects on dark, and whether they were inverted."""
-    inverted = _ground(pixels) > _MIDDLE
+    inverted = _ground(pixels) > 128
     return (255 - pixels if inverted else pixels), inverted
 
 

@@ -104,7 +104,6 @@ class ImageData:
         size_name: What a size is, as it should stand below an axis.
         train_sizes: Sizes of the objects in `train`, in units of `test_sizes`; empty if unknown.
         extent: About how many pixels an object in `train` is wide; `None` if it fills the frame.
-
     """
 
     name: str

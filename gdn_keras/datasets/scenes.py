@@ -72,8 +72,6 @@ class Scenes:
     255 - (255 - background) (255 - object) / 255. Frames are uint8, as image files are; the soft
     threshold of MNIST Large Scale is for the network to take (`gdn_keras.layers.ArctanContrast`).
 
-    Each scene is a function of `(seed, index)` and nothing else.
-
     Example:
 
     >>> scenes = digit_scenes("train", sizes=[1.0], shape=(96, 96), count=(2, 6))
@@ -128,7 +126,7 @@ class Scenes:
         return self.images.shape[3] if self.images.ndim == 4 else 1
 
     def draw(self, seed: int, index: int) -> Scene:
-        """Scene number `index` of this seed."""
+        """Scene number `index` of this seed, a function of both and nothing else."""
         rng = np.random.default_rng([seed, index])
         frame = np.zeros((*self.shape, self.channels), "float32")
         if self.background == "clutter":

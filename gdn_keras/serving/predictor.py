@@ -57,7 +57,7 @@ class Picture(NamedTuple):
 
     def record(self, answer: Record) -> Record:
         """What is told of it."""
-        stretched = None if self.stretched is None else list(self.stretched)
+        stretched = self.stretched and list(self.stretched)
         facts = {"file": self.file, "page": self.page, "stretched": stretched}
         return {name: fact for name, fact in facts.items() if fact is not None} | answer
 
