@@ -15,7 +15,7 @@ from gdn_keras.datasets.boxes import pad_boxes
 from gdn_keras.datasets.digits import Digits, load_embedded_digits, select_split
 from gdn_keras.datasets.image_data import check_labels
 from gdn_keras.datasets.pipelines import drawn_pipeline
-from gdn_keras.datasets.transform import resampling_matrix
+from gdn_keras.datasets.transform import rescale_images
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -154,15 +154,13 @@ class Scenes:
         )
 
     def _render(self, rng: np.random.Generator, k: int, size: float) -> np.ndarray:
-        """An object at a size, with all of its blur around it."""
+        """An object at a size, with room for four standard deviations of its blur."""
         image = np.asarray(self.images[k], "float32").reshape(*self.images.shape[1:3], -1)
         blur = _BLURS[-1]
         if self.augment:
             blur, image = float(rng.choice(_BLURS)), _varied(rng, image)
-        rows, columns = (_rescaling(length, float(size), blur) for length in image.shape[:2])
-        patch = np.moveaxis(rows @ np.moveaxis(image, 2, 0) @ columns.T, 0, 2)
-        peak = patch.max()
-        patch = np.maximum(patch, 0) * (_PEAK / peak if peak > 0 else 1)
+        height, width = (math.ceil(size * (length + 7)) for length in image.shape[:2])
+        patch = rescale_images(image[None], float(size), (height, width), smoothing=blur)[0]
         return _restroked(rng, patch) if self.augment else patch
 
     def _find_corner(
@@ -264,13 +262,6 @@ def _restroked(rng: np.random.Generator, patch: np.ndarray) -> np.ndarray:
     level = rng.uniform(0.5 / gain, 1 - 0.5 / gain)
     strokes = np.clip(0.5 + gain * (patch / _PEAK - level), 0, 1)
     return (_PEAK * rng.uniform(_LEAST_LIGHT, 1) * strokes).astype("float32")
-
-
-@functools.lru_cache(maxsize=256)
-def _rescaling(length: int, size: float, blur: float) -> np.ndarray:
-    """The matrix of MNIST Large Scale, with room for four standard deviations of the blur."""
-    room = math.ceil(size * (length + 7))
-    return resampling_matrix(length, room, size, smoothing=blur).astype("float32")
 
 
 def _add_light(frame: np.ndarray, patch: np.ndarray, corner: np.ndarray) -> None:
