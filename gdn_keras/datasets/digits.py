@@ -216,8 +216,8 @@ def select_split(
         text = "`source` must hold images [n, height, width] and as many labels [n]."
         raise ValueError(f"{text} Received: shapes {images.shape} and {labels.shape}")
     if split != "test":
-        count_held_out = 10_000 if len(images) == 60_000 else len(images) // 10
-        start = len(images) - count_held_out
+        held_out = 10_000 if len(images) == 60_000 else len(images) // 10
+        start = len(images) - held_out
         part = slice(start, None) if split == "validation" else slice(start)
         images, labels = images[part], labels[part]
     count = checked_count(count, len(images))

@@ -71,13 +71,11 @@ def classifier_endpoints(model: keras.Model, unit: float, probabilities: str) ->
 
 def _constants(values: dict[str, Any]) -> Endpoints:
     """Endpoints without input."""
-    functions = {
-        name: tf.function(lambda name=name, value=value: {name: tf.constant(value)})
-        for name, value in values.items()
-    }
-    for function in functions.values():
-        function.get_concrete_function()
-    return functions
+    endpoints = {}
+    for name, value in values.items():
+        endpoints[name] = tf.function(lambda name=name, value=value: {name: tf.constant(value)})
+        endpoints[name].get_concrete_function()
+    return endpoints
 
 
 def _frozen(model: keras.Model, call: Callable[[Any], Any], spec: Any) -> Any:

@@ -171,9 +171,9 @@ def read_pictures(
 
 def _enlarged(pixels: np.ndarray, factor: int) -> tuple[np.ndarray, float]:
     """Pixels at `factor` times their resolution, and the length of one in pixels of before."""
-    height, width = (factor * n for n in pixels.shape[:2])
     if factor == 1:
         return pixels, 1.0
+    height, width = (factor * n for n in pixels.shape[:2])
     if height * width > MAX_PIXELS_OF_PAGE:
         raise ValueError(f"enlarged, it would have more than {MAX_PIXELS_OF_PAGE} pixels")
     return resize_pixels(pixels, height, width, "BICUBIC"), 1 / factor
@@ -247,8 +247,7 @@ def _load_saved_model(path: Path) -> Predictor:
             )
         found = run(images)
         if "names" not in found:
-            names = facts.get(CLASS_NAMES)
-            found["names"] = np.arange(found["logits"].shape[-1]) if names is None else names
+            found["names"] = facts.get(CLASS_NAMES, np.arange(found["logits"].shape[-1]))
         return {**found, "names": _text(found["names"])}
 
     if name != DETECT:
