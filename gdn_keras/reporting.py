@@ -18,21 +18,13 @@ class Reporter:
         self._stream = stream
         self._in_place = False
 
-    @property
-    def stream(self) -> TextIO:
-        """Where lines go."""
-        return self._stream or sys.stdout
-
     def line(self, text: str = "") -> None:
         """Writes a line, in the place of one that changes."""
-        self._write(f"{text}\n")
-        self._in_place = False
+        self._write(f"{text}\n", in_place=False)
 
     def update(self, text: str) -> None:
         """Overwrites the current line of a terminal; silent elsewhere."""
-        if self.stream.isatty():
-            self._write(text)
-            self._in_place = True
+        self._write(text, in_place=True)
 
     def error(self, text: str) -> None:
         """Writes a line to standard error, where shells look for what went wrong."""
@@ -41,10 +33,13 @@ class Reporter:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 
-    def _write(self, text: str) -> None:
-        start = "\r" if self._in_place else ""
-        self.stream.write(start + text)
-        self.stream.flush()
+    def _write(self, text: str, in_place: bool) -> None:
+        stream = self._stream or sys.stdout
+        if in_place and not stream.isatty():
+            return
+        stream.write(f"\r{text}" if self._in_place else text)
+        stream.flush()
+        self._in_place = in_place
 
 
 def import_pyplot() -> ModuleType:

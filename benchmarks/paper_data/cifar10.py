@@ -81,7 +81,7 @@ def cifar10(
     test_count = checked_count(test_count, len(test_labels))
 
     def rescaled(part: slice, size: float) -> LabelledImages:
-        frames = _RescaledPictures(images[part], size, train_frame or frame)
+        frames = _rescaled_pictures(images[part], size, train_frame or frame)
         return LabelledImages(frames, labels[part])
 
     def test(size: float) -> LabelledImages:
@@ -100,16 +100,10 @@ def cifar10(
     )
 
 
-class _RescaledPictures(LazyImages):
+def _rescaled_pictures(pictures: np.ndarray, size: float, frame: int) -> LazyImages:
     """Pictures of one size, rescaled into frames as they are read; see `rescale_photographs`."""
-
-    def __init__(self, pictures: np.ndarray, size: float, frame: int) -> None:
-        super().__init__((len(pictures), frame, frame, pictures.shape[3]), "uint8")
-        self._pictures = pictures
-        self._size = size
-
-    def read(self, indices: np.ndarray) -> np.ndarray:
-        return rescale_photographs(self._pictures[indices], self._size, self.shape[1])
+    shape = (len(pictures), frame, frame, pictures.shape[3])
+    return LazyImages(shape, lambda indices: rescale_photographs(pictures[indices], size, frame))
 
 
 def _read_batches(directory: Path) -> list[tuple[np.ndarray, np.ndarray]]:

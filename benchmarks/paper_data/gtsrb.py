@@ -253,24 +253,23 @@ def _photograph(row: dict[str, str], table: Path, folder: Path) -> Photograph:
 def load_photographs(photographs: Sequence[Photograph], frame: int) -> LabelledImages:
     """The photographs, each sign in the middle of a frame of this height and width."""
     pictures = [read_picture(p.file, channels=3) for p in photographs]
-    images = _Crops(pictures, frame, [p.center for p in photographs])
+    images = _crops(pictures, frame, [p.center for p in photographs])
     return LabelledImages(images, np.array([p.label for p in photographs], "uint8"))
 
 
-class _Crops(LazyImages):
+def _crops(
+    pictures: Sequence[np.ndarray], frame: int, centers: Sequence[tuple[float, float]]
+) -> LazyImages:
     """Squares about one point of each picture, cut out as they are read."""
+    shape = (len(pictures), frame, frame, 3)
 
-    def __init__(
-        self, pictures: Sequence[np.ndarray], frame: int, centers: Sequence[tuple[float, float]]
-    ) -> None:
-        super().__init__((len(pictures), frame, frame, 3), "uint8")
-        self._pictures, self._centers = pictures, centers
-
-    def read(self, indices: np.ndarray) -> np.ndarray:
-        images = np.empty((len(indices), *self.shape[1:]), self.dtype)
+    def read(indices: np.ndarray) -> np.ndarray:
+        images = np.empty((len(indices), *shape[1:]), "uint8")
         for image, i in zip(images, indices, strict=True):
-            image[...] = crop_about(self._pictures[i], self.shape[1], self._centers[i])
+            image[...] = crop_about(pictures[i], frame, centers[i])
         return images
+
+    return LazyImages(shape, read)
 
 
 def crop_about(picture: np.ndarray, frame: int, center: tuple[float, float]) -> np.ndarray:

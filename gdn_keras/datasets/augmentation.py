@@ -7,13 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gdn_keras.checks import (
-    check_factor,
-    check_non_negative,
-    check_positive,
-    check_share,
-    require,
-)
+from gdn_keras.checks import check_factor, check_non_negative, check_positive, check_share, require
 
 # About as much as one hand differs from another.
 ROTATION = math.radians(12)

@@ -13,6 +13,7 @@ from gdn_keras.checks import check_positive
 from gdn_keras.datasets.box_files import FORMATS, Annotation
 from gdn_keras.datasets.image_data import hold_out
 from gdn_keras.datasets.image_files import (
+    TURNED,
     picture_endings,
     read_header,
     read_picture,
@@ -155,8 +156,7 @@ def read_boxed_image(
     rows, columns = resized((height, width), longer)
     pixels = read_picture(image.file, channels, resize=None if resolution == 1 else longer)
     # Boxes of another shape, such as that before the camera's rotation, would be distorted.
-    if pixels.shape[:2] != (rows, columns):
-        raise ValueError(_of_another_shape(image.file, (rows, columns), pixels.shape[:2]))
+    _check_shape(image.file, (rows, columns), pixels.shape[:2])
     ratio = np.tile([columns / width, rows / height], 2)
     return pixels, (image.boxes * ratio).astype("float32")
 
@@ -229,8 +229,7 @@ def _named(images: Sequence[BoxedImage], file: Path) -> list[BoxedImage]:
     """The pictures that a text file names, with or without their endings, in its order."""
     known = {name: image for image in images for name in (image.file.name, image.file.stem)}
     names = [Path(line.strip()).name for line in file.read_text().splitlines() if line.strip()]
-    missing = [name for name in names if name not in known]
-    if missing:
+    if missing := [name for name in names if name not in known]:
         raise ValueError(f"{file} must name annotated pictures. Received: {missing[0]!r}")
     return [known[name] for name in names]
 
@@ -253,11 +252,10 @@ def _boxed(file: Path, annotation: Annotation, names: list[str]) -> BoxedImage:
     """The picture with its boxes, once the file is found to be as it is annotated."""
     header = read_header(file)
     height, width = shape = header.height, header.width
-    if annotation.shape not in (None, shape):
-        raise ValueError(_of_another_shape(file, annotation.shape, shape))
+    _check_shape(file, annotation.shape or shape, shape)
     # Only the shape of an annotation tells whether its boxes are in the upright picture.
     is_unknown = annotation.shape is None or height == width
-    if header.orientation in (2, 3, 4) or (header.is_turned and is_unknown):
+    if header.orientation in (2, 3, 4) or (header.orientation in TURNED and is_unknown):
         raise ValueError(
             f"{file} must be stored upright, since nothing says whether its boxes are in the "
             "picture as it is stored or as it is shown. "
@@ -280,8 +278,8 @@ def _boxed(file: Path, annotation: Annotation, names: list[str]) -> BoxedImage:
     return BoxedImage(file, shape, inside.astype("float32"), labels, header.channels)
 
 
-def _of_another_shape(file: Path, annotated: Sequence[int], actual: Sequence[int]) -> str:
-    return (
-        f"{file} must be {annotated[1]} pixels wide and {annotated[0]} high at this resolution, as "
-        f"its annotation says. Received: {actual[1]} wide and {actual[0]} high"
-    )
+def _check_shape(file: Path, annotated: tuple[int, int], actual: Sequence[int]) -> None:
+    if annotated != tuple(actual):
+        text = f"{file} must be {annotated[1]} pixels wide and {annotated[0]} high at this"
+        text += " resolution, as its annotation says."
+        raise ValueError(f"{text} Received: {actual[1]} wide and {actual[0]} high")

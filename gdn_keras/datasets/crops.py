@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gdn_keras.datasets.boxes import BoxedImage, read_boxed_image
-from gdn_keras.datasets.image_files import import_pillow
+from gdn_keras.datasets.boxes import BoxedImage, longer_sides, read_boxed_image
+from gdn_keras.datasets.image_files import resize_pixels
 from gdn_keras.datasets.pipelines import drawn_pipeline
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Crops:
     light: bool = True
     insides: float = 0.15
     prepare: Callable[[np.ndarray], np.ndarray] | None = None
-    _kept: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict, repr=False)
+    _kept: dict[int, Crop] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         learned = [self._learned(image.boxes * self.resolution).any() for image in self.images]
@@ -78,84 +78,67 @@ class Crops:
         """The crop of a number."""
         rng = np.random.default_rng([seed, index])
         enlarged, about = rng.random(2) < (self.insides, _ABOUT_OBJECTS)
-        number = int(rng.choice(self._useful if about else len(self.images)))
-        pixels, boxes = self._read(number)
-        labels = np.where(self._learned(boxes), self.images[number].labels, IGNORED)
-        if enlarged and len(boxes):
-            crop = self._inside(rng, pixels, boxes)
+        picture = self._read(int(rng.choice(self._useful if about else len(self.images))))
+        if enlarged and len(picture.boxes):
+            crop = self._inside(rng, picture)
         else:
-            crop = self._cut(rng, pixels, boxes, labels, bool(about))
-        return _relit(rng, self._turned(rng, crop)) if self.light else self._turned(rng, crop)
+            crop = self._cut(rng, picture, about)
+        crop = self._turned(rng, crop)
+        return _relit(rng, crop) if self.light else crop
 
-    def _read(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Pixels and boxes of a picture at the resolution."""
+    def _read(self, number: int) -> Crop:
+        """A picture at the resolution."""
         if number in self._kept:
             return self._kept[number]
-        pixels, boxes = read_boxed_image(self.images[number], self.resolution, self.channels)
-        read = (pixels if self.prepare is None else self.prepare(pixels)), boxes
-        if sum(pixels.nbytes for pixels, _ in self._kept.values()) < _BYTES_KEPT:
-            self._kept[number] = read
-        return read
+        image = self.images[number]
+        pixels, boxes = read_boxed_image(image, self.resolution, self.channels)
+        pixels = pixels if self.prepare is None else self.prepare(pixels)
+        picture = Crop(pixels, boxes, np.where(self._learned(boxes), image.labels, IGNORED))
+        if sum(kept.pixels.nbytes for kept in self._kept.values()) < _BYTES_KEPT:
+            self._kept[number] = picture
+        return picture
 
     def _learned(self, boxes: np.ndarray) -> np.ndarray:
         low, high = self.sizes
-        sides = (boxes[:, 2:] - boxes[:, :2]).max(axis=1, initial=0)
+        sides = longer_sides([boxes])
         return (low <= sides) & (sides <= high)
 
-    def _cut(
-        self,
-        rng: np.random.Generator,
-        pixels: np.ndarray,
-        boxes: np.ndarray,
-        labels: np.ndarray,
-        about: bool,
-    ) -> Crop:
+    def _cut(self, rng: np.random.Generator, picture: Crop, about: bool) -> Crop:
         """A crop anywhere, or about one of the objects to learn."""
-        wanted, room = np.flatnonzero(labels >= 0), np.subtract(pixels.shape[1::-1], self.side)
-        low, high = np.minimum(room, 0), np.maximum(room, 0)
+        wanted = np.flatnonzero(picture.labels >= 0)
+        low, high = np.sort([np.subtract(picture.pixels.shape[1::-1], self.side), [0, 0]], axis=0)
         if about and len(wanted):
-            box = boxes[rng.choice(wanted)]
+            box = picture.boxes[rng.choice(wanted)]
             ends = np.sort([box[2:] - self.side, box[:2]], axis=0)
             low, high = (np.clip(end, low, high) for end in ends)
         corner = np.floor(rng.uniform(np.ceil(low), np.floor(high) + 1)).astype("int64")
-        return self._window(pixels, boxes, labels, corner, self.side)
+        return self._window(picture, corner, self.side)
 
-    def _inside(self, rng: np.random.Generator, pixels: np.ndarray, boxes: np.ndarray) -> Crop:
+    def _inside(self, rng: np.random.Generator, picture: Crop) -> Crop:
         """An enlarged crop about a point of an object, larger ones more often."""
+        boxes = picture.boxes
         areas = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1, dtype="float64")
         box = boxes[rng.choice(len(boxes), p=areas / areas.sum())]
-        low, high = np.log(_MAGNIFICATIONS)
-        span = round(self.side / math.exp(rng.uniform(low, high)))
+        span = round(self.side / math.exp(rng.uniform(*np.log(_MAGNIFICATIONS))))
         corner = np.floor(rng.uniform(box[:2], box[2:]) - span / 2).astype("int64")
-        room = np.subtract(pixels.shape[1::-1], span)
-        corner = np.clip(corner, np.minimum(room, 0), np.maximum(room, 0))
-        labels = np.full(len(boxes), IGNORED)
-        cut = self._window(pixels, boxes, labels, corner, span)
-        image = import_pillow().Image
-        shown = image.fromarray(cut.pixels[..., 0] if self.channels == 1 else cut.pixels)
-        shown = np.asarray(shown.resize((self.side, self.side), image.Resampling.BICUBIC))
-        ratio = np.float32(self.side / span)
-        return Crop(shown.reshape(self.side, self.side, -1), cut.boxes * ratio, cut.labels)
+        ends = np.sort([np.subtract(picture.pixels.shape[1::-1], span), [0, 0]], axis=0)
+        ignored = picture._replace(labels=np.full(len(boxes), IGNORED))
+        cut = self._window(ignored, np.clip(corner, *ends), span)
+        pixels = resize_pixels(cut.pixels, self.side, self.side, "BICUBIC")
+        return Crop(pixels, cut.boxes * np.float32(self.side / span), cut.labels)
 
-    def _window(
-        self,
-        pixels: np.ndarray,
-        boxes: np.ndarray,
-        labels: np.ndarray,
-        corner: np.ndarray,
-        span: int,
-    ) -> Crop:
+    def _window(self, picture: Crop, corner: np.ndarray, span: int) -> Crop:
         """The pixels from a corner (x, y) on, continued at edges, and what is left of objects."""
         columns, rows = (
             np.clip(np.arange(start, start + span), 0, length - 1)
-            for start, length in zip(corner, pixels.shape[1::-1], strict=True)
+            for start, length in zip(corner, picture.pixels.shape[1::-1], strict=True)
         )
-        moved = boxes - np.tile(corner, 2)
+        moved = picture.boxes - np.tile(corner, 2)
         inside = np.clip(moved, 0, span)
         area, left = (np.prod(b[:, 2:] - b[:, :2], axis=1) for b in (moved, inside))
         is_whole = (left >= _VISIBLE * area) & self._learned(inside)
-        labels, seen = np.where(is_whole, labels, IGNORED), left > 0
-        return Crop(pixels[np.ix_(rows, columns)], inside[seen], labels[seen])
+        labels, seen = np.where(is_whole, picture.labels, IGNORED), left > 0
+        return Crop(picture.pixels[np.ix_(rows, columns)], inside[seen], labels[seen])
 
     def _turned(self, rng: np.random.Generator, crop: Crop) -> Crop:
         pixels, boxes, labels = crop
@@ -184,18 +167,11 @@ def _relit(rng: np.random.Generator, crop: Crop) -> Crop:
 def crop_pipeline(
     crops: Crops, *, batch_size: int = 8, seed: int = 0, first: int = 0
 ) -> "tf.data.Dataset":
-    """Endless batches of crops for `Detector.fit`.
-
-    Args:
-        crops: What to draw.
-        batch_size: Crops in a batch.
-        seed: Non-negative integer.
-        first: The batch to begin with: batch `k` holds crops `k * batch_size` and on.
+    """Endless batches of crops for `Detector.fit`; the arguments are those of `scene_pipeline`.
 
     Returns:
         `tf.data.Dataset` of uint8 images `[batch, side, side, channels]` and a dictionary of
         float32 "boxes" `[batch, n, 4]` and int32 "labels" `[batch, n]`, padded by -1.
     """
     shape = (crops.side, crops.side, crops.channels)
-    options = {"batch_size": batch_size, "seed": seed, "first": first}
-    return drawn_pipeline(crops.draw, shape, None, **options)
+    return drawn_pipeline(crops.draw, shape, None, batch_size, seed, first)

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import importlib.resources
 import io
+import math
 import os
 import urllib.error
 import urllib.request
@@ -116,16 +117,15 @@ def read_idx(file: str | os.PathLike, rank: int, sha256: str | None = None) -> n
             f"{magic.hex(' ')}. Received: {content[:4].hex(' ') or 'an empty file'}"
         )
     shape = tuple(np.frombuffer(content[4 : 4 + 4 * rank].ljust(4 * rank, b"\0"), ">u4").tolist())
-    size = 4 + 4 * rank + int(np.prod(shape, dtype=object))
+    size = 4 + 4 * rank + math.prod(shape)
     if len(content) != size:
         text = f"{file} is truncated or damaged: shape {shape} in its header makes {size} bytes."
         raise ValueError(f"{text} Received: {len(content)} bytes")
-    if sha256 and hashlib.sha256(content).hexdigest() != sha256:
-        raise ValueError(
-            f"{file} is not the canonical MNIST file: its content should have the sha256 {sha256}. "
-            f"Received: {hashlib.sha256(content).hexdigest()}. For other data in this format pass "
-            "verify=False."
-        )
+    received = hashlib.sha256(content).hexdigest()
+    if sha256 not in (None, received):
+        text = f"{file} is not the canonical MNIST file: it should have the sha256 {sha256}."
+        text += f" Received: {received}. For other data in this format pass verify=False."
+        raise ValueError(text)
     return np.frombuffer(content, np.uint8, offset=4 + 4 * rank).reshape(shape)
 
 
@@ -216,9 +216,9 @@ def select_split(
         text = "`source` must hold images [n, height, width] and as many labels [n]."
         raise ValueError(f"{text} Received: shapes {images.shape} and {labels.shape}")
     if split != "test":
-        validation = 10_000 if len(images) == 60_000 else len(images) // 10
-        part = slice(len(images) - validation, None)
-        part = part if split == "validation" else slice(0, part.start)
+        held_out = 10_000 if len(images) == 60_000 else len(images) // 10
+        start = len(images) - held_out
+        part = slice(start, None) if split == "validation" else slice(start)
         images, labels = images[part], labels[part]
     count = checked_count(count, len(images))
     return images[:count], labels[:count]

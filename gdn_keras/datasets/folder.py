@@ -83,7 +83,7 @@ def folder(
 
     def load(files: Sequence[Path], size: float | None = None) -> LabelledImages:
         pictures = [shrink_to_fit(read_picture(f, channels), (frame, frame))[0] for f in files]
-        framed = FramedPictures(pictures, frame)
+        framed = framed_pictures(pictures, frame)
         images = framed if size is None else _rescaled(pictures, size, frame)
         return LabelledImages(images, np.array([labels[file] for file in files]))
 
@@ -144,12 +144,9 @@ def _split(
     """What is left of each class, and what is held out."""
     require(0 < share < 1, "validation_share", "lie strictly between 0 and 1", share)
     rng = np.random.default_rng(seed)
-    parts: tuple[list[Path], list[Path]] = ([], [])
-    for files in classes.values():
-        held_out = hold_out(files, share, rng)
-        for file in files:
-            parts[file in held_out].append(file)
-    return parts
+    held_out = set().union(*(hold_out(files, share, rng) for files in classes.values()))
+    files = [file for files in classes.values() for file in files]
+    return [f for f in files if f not in held_out], [f for f in files if f in held_out]
 
 
 def picture_heights(directory: str | os.PathLike, frame: int) -> np.ndarray:
@@ -165,25 +162,23 @@ def picture_heights(directory: str | os.PathLike, frame: int) -> np.ndarray:
     return np.array([header.height for header in headers]) / shrinks
 
 
-class FramedPictures(LazyImages):
+def framed_pictures(pictures: Sequence[np.ndarray], frame: int) -> LazyImages:
     """Pictures `[h, w, channels]` of any sizes, each placed in a frame as it is read."""
+    shape = (len(pictures), frame, frame, pictures[0].shape[2])
 
-    def __init__(self, pictures: Sequence[np.ndarray], frame: int) -> None:
-        super().__init__((len(pictures), frame, frame, pictures[0].shape[2]), "uint8")
-        self._pictures = pictures
-
-    def read(self, indices: np.ndarray) -> np.ndarray:
-        _, height, width, channels = self.shape
-        images = np.empty((len(indices), height, width, channels), self.dtype)
+    def read(indices: np.ndarray) -> np.ndarray:
+        images = np.empty((len(indices), *shape[1:]), "uint8")
         for image, i in zip(images, indices, strict=True):
-            image[...], _ = place_in_frame(self._pictures[i], (height, width))
+            image[...], _ = place_in_frame(pictures[i], (frame, frame))
         return images
+
+    return LazyImages(shape, read)
 
 
 def _rescaled(pictures: Sequence[np.ndarray], size: float, frame: int) -> np.ndarray:
     """Pictures of any shapes at another size, those of one shape together."""
     if check_positive("size", size) == 1:
-        return np.asarray(FramedPictures(pictures, frame))
+        return np.asarray(framed_pictures(pictures, frame))
     images = np.empty((len(pictures), frame, frame, pictures[0].shape[2]), "uint8")
     for shape in {picture.shape for picture in pictures}:
         alike = [i for i, picture in enumerate(pictures) if picture.shape == shape]

@@ -2,13 +2,11 @@
 
 import numpy as np
 
-from gdn_keras.datasets.image_files import import_pillow
+from gdn_keras.datasets.image_files import import_pillow, resize_pixels
 
 # Share of the frame that an object may fill: the largest training digits fill as much.
 _FILL = 80 / 112
-# Least contrast of an object to its background, in grey values of 255.
-_MIN_CONTRAST = 16
-_MIDDLE = 128
+_MIN_CONTRAST = 16  # of an object to its background, in grey values of 255
 
 
 def place_in_frame(picture: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndarray, float]:
@@ -29,14 +27,11 @@ def place_in_frame(picture: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndar
 
 def shrink_to_fit(picture: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndarray, float]:
     """A picture that fits into a frame, and by how much it was shrunk for that (1 if not)."""
-    image = import_pillow().Image
     shrink = max(1.0, *(n / m for n, m in zip(picture.shape, frame, strict=False)))
     if shrink == 1:
         return picture, shrink
     height, width = (max(1, round(n / shrink)) for n in picture.shape[:2])
-    large = image.fromarray(picture[..., 0] if picture.shape[2] == 1 else picture)
-    small = np.asarray(large.resize((width, height), image.Resampling.LANCZOS))
-    return small.reshape(height, width, -1), shrink
+    return resize_pixels(picture, height, width, "LANCZOS"), shrink
 
 
 def place_object(pixels: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndarray, float]:
@@ -72,7 +67,7 @@ def place_object(pixels: np.ndarray, frame: tuple[int, int]) -> tuple[np.ndarray
 
 def light_on_dark(pixels: np.ndarray) -> tuple[np.ndarray, bool]:
     """Grey pixels `[height, width, 1]`, light objects on dark, and whether they were inverted."""
-    inverted = _ground(pixels) > _MIDDLE
+    inverted = _ground(pixels) > 128
     return (255 - pixels if inverted else pixels), inverted
 
 

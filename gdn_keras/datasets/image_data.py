@@ -1,6 +1,5 @@
 """Data sets: images with labels, how they are split, and what they are called."""
 
-import abc
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,20 +16,24 @@ Item = TypeVar("Item")
 Loader = TypeVar("Loader", bound=Callable[..., Any])
 
 
-class LazyImages(abc.ABC):
-    """Images `[n, height, width, channels]`, indexed along the first axis as an array is.
+class LazyImages:
+    """Images that are made as they are read: indexed along the first axis as an array is.
 
     `np.asarray` makes all of them.
+
+    Args:
+        shape: `[n, height, width, channels]`, of all images.
+        read: Function from indices `[m]`, none of them negative, to these images.
+        dtype: Of the pixels.
     """
 
-    def __init__(self, shape: Sequence[int], dtype: Any) -> None:
+    def __init__(
+        self, shape: Sequence[int], read: Callable[[np.ndarray], np.ndarray], dtype: Any = "uint8"
+    ) -> None:
         self.shape = tuple(shape)
+        self.read = read
         self.dtype = np.dtype(dtype)
         self.ndim = len(self.shape)
-
-    @abc.abstractmethod
-    def read(self, indices: np.ndarray) -> np.ndarray:
-        """The images of these indices `[m]`, none of them negative, as `[m, height, width, c]`."""
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -101,7 +104,6 @@ class ImageData:
         size_name: What a size is, as it should stand below an axis.
         train_sizes: Sizes of the objects in `train`, in units of `test_sizes`; empty if unknown.
         extent: About how many pixels an object in `train` is wide; `None` if it fills the frame.
-
     """
 
     name: str
@@ -131,27 +133,20 @@ def concatenate(parts: Sequence[LabelledImages]) -> LabelledImages:
     """Several sets of images as one; those on disk stay there."""
     if len(parts) == 1:
         return parts[0]
-    return LabelledImages(
-        _ConcatenatedImages([part.images for part in parts]),
-        np.concatenate([part.labels for part in parts]),
-    )
+    arrays = [part.images for part in parts]
+    ends = np.cumsum([len(array) for array in arrays])
+    shape, dtype = (int(ends[-1]), *arrays[0].shape[1:]), arrays[0].dtype
 
+    def read(indices: np.ndarray) -> np.ndarray:
+        which = np.searchsorted(ends, indices, side="right")
+        images = np.empty((len(indices), *shape[1:]), dtype)
+        for k, array in enumerate(arrays):
+            start = ends[k] - len(array)
+            images[which == k] = array[indices[which == k] - start]
+        return images
 
-class _ConcatenatedImages(LazyImages):
-    """Arrays of images of one shape, one after the other."""
-
-    def __init__(self, arrays: Sequence[Any]) -> None:
-        self._arrays = arrays
-        self._ends = np.cumsum([len(array) for array in arrays])
-        super().__init__((int(self._ends[-1]), *arrays[0].shape[1:]), arrays[0].dtype)
-
-    def read(self, indices: np.ndarray) -> np.ndarray:
-        which = np.searchsorted(self._ends, indices, side="right")
-        result = np.empty((len(indices), *self.shape[1:]), self.dtype)
-        for k, array in enumerate(self._arrays):
-            start = self._ends[k] - len(array)
-            result[which == k] = array[indices[which == k] - start]
-        return result
+    labels = np.concatenate([part.labels for part in parts])
+    return LabelledImages(LazyImages(shape, read, dtype), labels)
 
 
 def check_test_split(test_split: str) -> str:

@@ -20,10 +20,10 @@ MAX_PIXELS_OF_PAGE = 175_000_000  # Pillow's own limit is a little above
 _OUTLIERS = 0.01
 # Pillow knows these by name only, or runs another program to read them.
 _UNREADABLE = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
-_WHITE, _BLACK = 255, 0
 _STRIP = 1024  # rows
 _GREY_MODES = ("1", "L", "LA", "I", "F")
 _ORIENTATION = 0x0112  # a tag of EXIF: how cameras say which side is up
+TURNED = (5, 6, 7, 8)  # its values for pictures whose width is shown as their height
 _SUBFILE_TYPE, _IS_THUMBNAIL = 254, 1  # a tag of TIFF and a bit of it
 
 
@@ -55,21 +55,14 @@ class Header(NamedTuple):
     channels: int
     orientation: int
 
-    @property
-    def is_turned(self) -> bool:
-        """Whether the height of what is stored is the width of what is shown."""
-        return self.orientation in (5, 6, 7, 8)
-
 
 def read_header(file: Path) -> Header:
     """Height, width and channels of a picture, without its pixels."""
     with open_picture(file) as picture:
         channels = 1 if picture.mode.split(";")[0] in _GREY_MODES else 3
         orientation = picture.getexif().get(_ORIENTATION, 1)
-        header = Header(picture.height, picture.width, channels, orientation)
-    if header.is_turned:
-        return header._replace(height=header.width, width=header.height)
-    return header
+        width, height = picture.size[::-1] if orientation in TURNED else picture.size
+    return Header(height, width, channels, orientation)
 
 
 def read_picture(
@@ -123,7 +116,9 @@ def _as_pixels(
     picture: Any, channels: int, resize: int | None = None
 ) -> tuple[np.ndarray, tuple[float, float] | None]:
     """Pixels of an open picture, and the range that they were stretched from."""
-    is_deep, stretched = _is_deep(picture), None
+    stretched, is_deep = None, picture.mode.startswith(("I", "F"))
+    # Colors of 16 bits, as Pillow keeps their upper 8; ";16" alone is 16 bits for three of them.
+    is_deep = is_deep or any(re.search(";16[BLN]", str(tile[3])) for tile in picture.tile)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is wrong beside the pixels
         import_pillow().ImageOps.exif_transpose(picture, in_place=True)
@@ -140,14 +135,6 @@ def _as_pixels(
             strip = picture.crop((0, top, width, min(height, top + _STRIP))).convert(mode)
             pixels[top : top + _STRIP] = np.asarray(strip).reshape(-1, width, channels)
     return pixels, stretched
-
-
-def _is_deep(picture: Any) -> bool:
-    """Whether a file has more than 8 bits a value; Pillow keeps the upper 8 of those in colour."""
-    if picture.mode.startswith(("I", "F")):
-        return True
-    # Without the last letter, it is 16 bits for three colours together.
-    return any(re.search(";16[BLN]", str(tile[3])) for tile in picture.tile)
 
 
 def _stretched(picture: Any) -> tuple[Any, tuple[float, float]]:
@@ -177,16 +164,23 @@ def _on_ground(picture: Any) -> Any:
     alpha = np.asarray(picture.getchannel("A"))
     grey = np.asarray(picture.convert("RGB").convert("L"))
     light = np.multiply(grey, alpha, dtype="uint16").sum(dtype="uint64")
-    is_dark = light < (_WHITE + _BLACK) / 2 * alpha.sum(dtype="uint64")
-    ground = _WHITE if is_dark else _BLACK
-    behind = image.new("RGBA", picture.size, (ground, ground, ground, 255))
-    return image.alpha_composite(behind, picture)
+    is_dark = light < 255 / 2 * alpha.sum(dtype="uint64")
+    ground = image.new("RGBA", picture.size, "white" if is_dark else "black")
+    return image.alpha_composite(ground, picture)
 
 
 def resized(sides: tuple[int, int], resize: int) -> tuple[int, int]:
     """Both sides of a picture, in any order, once the longer one is `resize` pixels."""
     first, second = (max(1, round(side * resize / max(sides))) for side in sides)
     return first, second
+
+
+def resize_pixels(pixels: np.ndarray, height: int, width: int, resampling: str) -> np.ndarray:
+    """uint8 pixels `[h, w, channels]` at another height and width, by a filter of Pillow."""
+    image = import_pillow().Image
+    picture = image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+    picture = picture.resize((width, height), image.Resampling[resampling])
+    return np.asarray(picture).reshape(height, width, -1)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import io
+import itertools
 import json
 import math
 import os
@@ -10,7 +11,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +21,6 @@ from gdn_keras.datasets.digits import SPLITS, Digits, load_embedded_digits, sele
 from gdn_keras.datasets.image_data import LabelledImages, LazyImages, checked_count
 from gdn_keras.datasets.transform import RECIPE, TRAIN_SIZES, checked_shape, rescale_images
 from gdn_keras.reporting import Reporter
-
-if TYPE_CHECKING:
-    import h5py
 
 DTYPE = "uint8"
 ENVIRONMENT_VARIABLE = "GDN_KERAS_CACHE"
@@ -74,7 +72,7 @@ def load_large_scale(
     )
     shape = (len(digits), *output_shape, 1)
     if not cache:
-        made = (image for chunk in _chunks(digits, size, output_shape) for image in chunk)
+        made = itertools.chain.from_iterable(rescaled_chunks(digits, size, output_shape))
         return LabelledImages(np.fromiter(made, (DTYPE, shape[1:]), len(digits)), labels)
 
     name = f"mnist_large_scale-{split}-size{size:.4g}-{len(digits)}"
@@ -84,34 +82,30 @@ def load_large_scale(
         reporter = Reporter(sys.stderr if verbose else io.StringIO())
         text = f"Making {len(digits)} images of size {size:.4g}: {math.prod(shape) / 1e6:.0f} MB"
         reporter.line(f"{text} in {file.parent}")
-        _write_array(file, shape, _chunks(digits, size, output_shape, reporter))
-        images = open_array(file, shape)
-        if images is None:
-            raise OSError(f"{file} was written but cannot be read back")
+        _write_array(file, shape, rescaled_chunks(digits, size, output_shape, reporter))
+        images = np.lib.format.open_memmap(file, mode="r")
     return LabelledImages(images, labels)
 
 
-def _chunks(
-    digits: np.ndarray, size: float, output_shape: tuple[int, int], reporter: Reporter | None = None
+def rescaled_chunks(
+    digits: np.ndarray,
+    size: float,
+    output_shape: tuple[int, int] = (112, 112),
+    reporter: Reporter | None = None,
 ) -> Iterator[np.ndarray]:
+    """Digits by the recipe of `rescale_images`, rounded to pixels, uint8 `[m, h, w, 1]` each."""
     for start in range(0, len(digits), _CHUNK):
-        yield rescaled_pixels(digits[start : start + _CHUNK], size, output_shape)
+        images = rescale_images(digits[start : start + _CHUNK], size, output_shape)
+        yield np.rint(images)[..., None].astype(DTYPE)
         if reporter:
-            reporter.update(f"size {size:.4g}: {min(start + _CHUNK, len(digits))} images")
-
-
-def rescaled_pixels(
-    digits: np.ndarray, size: float, output_shape: tuple[int, int] = (112, 112)
-) -> np.ndarray:
-    """Digits by the recipe of `rescale_images`, rounded to pixels, uint8 `[n, h, w, 1]`."""
-    return np.rint(rescale_images(digits, size, output_shape))[..., None].astype(DTYPE)
+            reporter.update(f"size {size:.4g}: {start + len(images)} images")
 
 
 def _is_intact(images: np.ndarray, digits: np.ndarray, size: float) -> bool:
     """Makes the first and the last image again: a file cut short and filled with zeros is found."""
     ends = [0, len(digits) - 1]
-    fresh = rescaled_pixels(digits[ends], size, images.shape[1:3]).astype("int16")
-    return bool(np.abs(images[ends] - fresh).max() <= 1)
+    [fresh] = rescaled_chunks(digits[ends], size, images.shape[1:3])
+    return bool(np.abs(images[ends] - fresh.astype("int16")).max() <= 1)
 
 
 def _fingerprint(digits: np.ndarray, size: float, output_shape: tuple[int, int]) -> str:
@@ -140,21 +134,17 @@ def _write_array(file: Path, shape: tuple[int, ...], chunks: Iterable[np.ndarray
     """Writes `chunks`, which together have `shape`, as one .npy file, whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(file)
-    _require_space(file.parent, math.prod(shape))
+    needed, free = math.prod(shape), shutil.disk_usage(file.parent).free
+    if free < needed + (64 << 20):
+        text = f"The cache needs {needed / 1e9:.2f} GB and only {free / 1e9:.2f} GB are free. Pass "
+        text += f"`cache_dir`, set {ENVIRONMENT_VARIABLE}, or ask for fewer images with `count`"
+        raise OSError(errno.ENOSPC, text, str(file.parent))
     header = {"descr": np.dtype(DTYPE).str, "fortran_order": False, "shape": shape}
     # Not through a memory map: on a disk that becomes full, writing to it ends the process.
     with replacing(file) as temporary, open(temporary, "wb") as stream:
         np.lib.format.write_array_header_2_0(stream, header)
         for chunk in chunks:
             stream.write(np.ascontiguousarray(chunk).data)
-
-
-def _require_space(directory: Path, needed: int) -> None:
-    free = shutil.disk_usage(directory).free
-    if free < needed + (64 << 20):
-        text = f"The cache needs {needed / 1e9:.2f} GB and only {free / 1e9:.2f} GB are free. Pass "
-        text += f"`cache_dir`, set {ENVIRONMENT_VARIABLE}, or ask for fewer images with `count`"
-        raise OSError(errno.ENOSPC, text, str(directory))
 
 
 def load_official_large_scale(
@@ -172,37 +162,31 @@ def load_official_large_scale(
     Returns:
         `LabelledImages` as from `load_large_scale`; the images stay in the open file.
     """
-    file = official_file(directory, split, size)
-    try:
-        import h5py
-    except ImportError as error:
-        text = "Reading official files needs h5py: pip install gdn_keras[data]"
-        raise ImportError(text) from error
-    try:
-        content = h5py.File(file, "r")
-    except OSError as error:
-        raise ValueError(f"{file} is damaged or not an HDF5 file: {error}") from error
-    try:
-        images, labels = _read(content, file, _KEYS[split])
-        count = checked_count(count, len(labels))
-        return LabelledImages(_Images(images, count), labels[:count])
-    except BaseException:
-        content.close()
-        raise
+    images, labels = _open(official_file(directory, split, size), _KEYS[split])
+    count = checked_count(count, len(labels))
+
+    def read(indices: np.ndarray) -> np.ndarray:
+        first = indices[0] if len(indices) else 0
+        part = slice(first, first + len(indices))
+        if np.array_equal(indices, np.arange(part.start, part.stop)):
+            return _pixels(images[part])  # many times faster than by index
+        ascending, place = np.unique(indices, return_inverse=True)  # as HDF5 wants them
+        return _pixels(images[ascending][place])
+
+    return LabelledImages(LazyImages((count, *images.shape[1:]), read), labels[:count])
 
 
 def official_file(directory: str | os.PathLike, split: str, size: float) -> Path:
     """The published file that holds these images."""
     check_choice("split", split, SPLITS)
     check_positive("size", size)
+    must = f"be one of {TRAIN_SIZES} for split={split!r}"
+    require(split == "test" or size in TRAIN_SIZES, "size", must, size)
     number = f"{size:.3f}".replace(".", "p")
-    names = [f"mnist_large_scale_te10000_outsize112-112_scte{number}.h5"] * (split == "test")
+    names = [f"te10000_outsize112-112_scte{number}"] * (split == "test")
     if size in TRAIN_SIZES:
-        names.append(
-            f"mnist_large_scale_tr50000_vl10000_te10000_outsize112-112_sctr{number}_scte{number}.h5"
-        )
-    else:
-        require(split == "test", "size", f"be one of {TRAIN_SIZES} for split={split!r}", size)
+        names.append(f"tr50000_vl10000_te10000_outsize112-112_sctr{number}_scte{number}")
+    names = [f"mnist_large_scale_{name}.h5" for name in names]
     for name in names:
         if (Path(directory).expanduser() / name).is_file():
             return Path(directory).expanduser() / name
@@ -212,28 +196,22 @@ def official_file(directory: str | os.PathLike, split: str, size: float) -> Path
     )
 
 
-class _Images(LazyImages):
-    """The first `count` images of an HDF5 dataset."""
-
-    def __init__(self, dataset: "h5py.Dataset", count: int) -> None:
-        super().__init__((count, *dataset.shape[1:]), "uint8")
-        self._dataset = dataset
-
-    def read(self, indices: np.ndarray) -> np.ndarray:
-        first, count = (indices[0], len(indices)) if len(indices) else (0, 0)
-        if np.array_equal(indices, np.arange(first, first + count)):
-            # Many times faster than by index.
-            return _pixels(self._dataset[first : first + count])
-        ascending, place = np.unique(indices, return_inverse=True)  # as HDF5 wants them
-        return _pixels(self._dataset[ascending][place])
-
-
 def _pixels(published: np.ndarray) -> np.ndarray:
     """I from (2 / pi) arctan(0.02 (I - 128))."""
     return np.rint(np.clip(128 + np.tan(np.pi / 2 * published) / 0.02, 0, 255)).astype("uint8")
 
 
-def _read(content: "h5py.File", file: Path, key: str) -> tuple["h5py.Dataset", np.ndarray]:
+def _open(file: Path, key: str) -> tuple[Any, np.ndarray]:
+    """The images of an official file, as an HDF5 dataset, and their labels."""
+    try:
+        import h5py
+    except ImportError as error:
+        text = "Reading official files needs h5py: pip install gdn_keras[data]"
+        raise ImportError(text) from error
+    try:
+        content: Any = h5py.File(file, "r")
+    except OSError as error:
+        raise ValueError(f"{file} is damaged or not an HDF5 file: {error}") from error
     if missing := [name for name in (f"x_{key}", f"y_{key}") if name not in content]:
         text = f"{file} has no {' and no '.join(missing)}."
         raise ValueError(f"{text} Received: keys {sorted(content)}")

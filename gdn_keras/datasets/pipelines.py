@@ -70,8 +70,8 @@ def training_pipeline(
         return tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
 
     epochs = tf.data.Dataset.range(initial_epoch, tf.int64.max)
-    batches = _gather(epochs.flat_map(one_epoch), images, labels, transform, augment, seed)
-    return _endless(batches.map(lambda x, y: (x, tf.one_hot(y, num_classes))))
+    order = epochs.flat_map(one_epoch)
+    return _endless(_gather(order, images, labels, num_classes, transform, augment, seed))
 
 
 def evaluation_pipeline(
@@ -96,17 +96,13 @@ def evaluation_pipeline(
 
     labels = _checked(images, labels, batch_size, num_classes)
     order = tf.data.Dataset.range(len(labels)).batch(batch_size)
-    batches = _gather(order, images, labels, transform)
-    if num_classes is not None:
-        batches = batches.map(lambda x, y: (x, tf.one_hot(y, num_classes)))
-    return batches.prefetch(_AHEAD)
+    return _gather(order, images, labels, num_classes, transform).prefetch(_AHEAD)
 
 
 def drawn_pipeline(
     draw: Callable[[int, int], Sequence[np.ndarray]],
     shape: tuple[int, int, int],
     most: int | None,
-    *,
     batch_size: int,
     seed: int,
     first: int,
@@ -166,11 +162,12 @@ def _gather(
     indices: "tf.data.Dataset",
     images: np.ndarray,
     labels: np.ndarray,
+    num_classes: int | None,
     transform: Callable | None,
     augment: Sequence[Callable] = (),
     seed: int = 0,
 ) -> "tf.data.Dataset":
-    """Batches of float32 images and int64 labels from a data set of batches of indices."""
+    """Batches of float32 images and of labels from a data set of batches of indices."""
     import tensorflow as tf
 
     def stored(index: np.ndarray) -> np.ndarray:
@@ -186,7 +183,8 @@ def _gather(
         number = tf.reduce_sum(index * tf.range(1, tf.size(index, "int64") + 1))
         for k, layer in enumerate(augment):
             x = _changed(layer, x, tf.stack([seed, number + k]))
-        return x, tf.gather(labels, index)
+        y = tf.gather(labels, index)
+        return x, y if num_classes is None else tf.one_hot(y, num_classes)
 
     return indices.map(read, num_parallel_calls=_AHEAD, deterministic=True)
 

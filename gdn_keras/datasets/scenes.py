@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import ndimage
 
 from gdn_keras.checks import check_choice, check_integer, check_positive, check_sizes, require
@@ -16,7 +15,7 @@ from gdn_keras.datasets.boxes import pad_boxes
 from gdn_keras.datasets.digits import Digits, load_embedded_digits, select_split
 from gdn_keras.datasets.image_data import check_labels
 from gdn_keras.datasets.pipelines import drawn_pipeline
-from gdn_keras.datasets.transform import resampling_matrix
+from gdn_keras.datasets.transform import rescale_images
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -31,12 +30,11 @@ BACKGROUNDS = ("empty", "clutter")
 _BLURS = (0.0, 0.25, 0.5, 0.7, 7 / 8)
 _SHARPEST, _LEAST_LIGHT = 2.0, 0.5
 
-# Grey values of clutter, so that light objects still stand out from it.
-_DARKEST, _LIGHTEST = 0.0, 128.0
-_COARSEST_CELL = 32  # pixels of its texture
-
+_LIGHTEST = 128.0  # clutter, so that light objects still stand out from it
 _TRIES = 24  # places tried for an object before it is left out
 _PEAK = 255.0
+
+Sides = np.ndarray | float  # width and height, or one number for both
 
 
 class Scene(NamedTuple):
@@ -73,8 +71,6 @@ class Scenes:
     and brought to a peak of 255, as in MNIST Large Scale, and put over the background as light is,
     255 - (255 - background) (255 - object) / 255. Frames are uint8, as image files are; the soft
     threshold of MNIST Large Scale is for the network to take (`gdn_keras.layers.ArctanContrast`).
-
-    Each scene is a function of `(seed, index)` and nothing else.
 
     Example:
 
@@ -130,22 +126,23 @@ class Scenes:
         return self.images.shape[3] if self.images.ndim == 4 else 1
 
     def draw(self, seed: int, index: int) -> Scene:
-        """Scene number `index` of this seed."""
+        """Scene number `index` of this seed, a function of both and nothing else."""
         rng = np.random.default_rng([seed, index])
-        frame = self._draw_background(rng)
+        frame = np.zeros((*self.shape, self.channels), "float32")
+        if self.background == "clutter":
+            frame += _draw_clutter(rng, self.shape)[..., None]
         chosen = rng.integers(len(self.images), size=rng.integers(*self.count, endpoint=True))
         # The largest first: between small ones there would be no room left.
         sizes = np.sort(rng.choice(np.asarray(self.sizes, "float64"), len(chosen)))[::-1]
         taken, rows = np.empty((0, 4)), []
         for k, size in zip(chosen, sizes, strict=True):
             patch = self._render(rng, k, size)
-            side = self.extent * size
-            corner = self._find_corner(rng, patch.shape, (side, side), taken)
+            whole, side = np.array(patch.shape[1::-1]), self.extent * size
+            corner = self._find_corner(rng, whole, side, taken)
             if corner is None:
                 continue
             _add_light(frame, patch, corner)
-            square = _centered_box(corner, patch.shape, (side, side))
-            taken = np.vstack([taken, square])
+            taken = np.vstack([taken, _centered_box(corner, whole, side)])
             rows.append((self._box(patch, corner), self.labels[k], size))
         if self.background == "clutter":
             self._scatter(rng, frame, taken)
@@ -156,30 +153,26 @@ class Scenes:
             np.array([size for _, _, size in rows], "float32"),
         )
 
-    def _draw_background(self, rng: np.random.Generator) -> np.ndarray:
-        if self.background == "empty":
-            return np.zeros((*self.shape, self.channels), "float32")
-        return np.repeat(_draw_clutter(rng, self.shape)[..., None], self.channels, axis=2)
-
     def _render(self, rng: np.random.Generator, k: int, size: float) -> np.ndarray:
-        image = np.asarray(self.images[k], "float32")
-        image = image if image.ndim == 3 else image[..., None]
-        if not self.augment:
-            return _render(image, float(size))
-        blur = float(rng.choice(_BLURS))
-        return _restroked(rng, _render(_varied(rng, image), float(size), blur))
+        """An object at a size, with room for four standard deviations of its blur."""
+        image = np.asarray(self.images[k], "float32").reshape(*self.images.shape[1:3], -1)
+        blur = _BLURS[-1]
+        if self.augment:
+            blur, image = float(rng.choice(_BLURS)), _varied(rng, image)
+        height, width = (math.ceil(size * (length + 7)) for length in image.shape[:2])
+        patch = rescale_images(image[None], float(size), (height, width), smoothing=blur)[0]
+        return _restroked(rng, patch) if self.augment else patch
 
     def _find_corner(
-        self, rng: np.random.Generator, patch: tuple[int, ...], sides: tuple, taken: np.ndarray
+        self, rng: np.random.Generator, whole: np.ndarray, box: Sides, taken: np.ndarray
     ) -> np.ndarray | None:
         """Left and top of a patch whose central box is inside the frame and clear of `taken`."""
-        box, whole = np.asarray(sides), np.array(patch[1::-1])
         low = np.ceil((box - whole) / 2).astype(int)
         high = np.floor(np.array(self.shape[::-1]) - (box + whole) / 2).astype(int)
         if (high < low).any():
             return None
         corners = rng.integers(low, high + 1, (_TRIES, 2))
-        boxes = _centered_box(corners, whole[::-1], box)
+        boxes = _centered_box(corners, whole, box)
         apart = (boxes[:, None, :2] >= taken[:, 2:]) | (boxes[:, None, 2:] <= taken[:, :2])
         free = np.flatnonzero(np.all(apart.any(axis=2), axis=1))
         return corners[free[0]] if len(free) else None
@@ -187,9 +180,8 @@ class Scenes:
     def _box(self, patch: np.ndarray, corner: np.ndarray) -> np.ndarray:
         """What is at least half as light as the peak, in the frame."""
         light = patch.max(axis=2)
-        ink = light >= light.max() / 2
-        x, y = np.flatnonzero(ink.any(axis=0)), np.flatnonzero(ink.any(axis=1))
-        box = np.array([x[0], y[0], x[-1] + 1, y[-1] + 1]) + np.tile(corner, 2)
+        [(y, x)] = ndimage.find_objects((light >= light.max() / 2).astype(int))
+        box = np.array([x.start, y.start, x.stop, y.stop]) + np.tile(corner, 2)
         return np.clip(box, 0, np.tile(self.shape[::-1], 2))
 
     def _scatter(self, rng: np.random.Generator, frame: np.ndarray, taken: np.ndarray) -> None:
@@ -201,7 +193,7 @@ class Scenes:
             piece = rng.integers(shape // 4, shape * 2 // 5 + 1) + 1
             top, left = rng.integers(shape // 5, shape - shape // 5 - piece + 1)
             patch = patch[top : top + piece[0], left : left + piece[1]]
-            corner = self._find_corner(rng, patch.shape, tuple(piece[::-1]), taken)
+            corner = self._find_corner(rng, piece[::-1], piece[::-1], taken)
             if corner is not None:
                 _add_light(frame, patch, corner)
 
@@ -249,17 +241,7 @@ def scene_pipeline(
         float32 "boxes" `[batch, n, 4]` and int32 "labels" `[batch, n]`, padded as in `SceneSet`.
     """
     shape, most = (*scenes.shape, scenes.channels), scenes.count[1]
-    options = {"batch_size": batch_size, "seed": seed, "first": first}
-    return drawn_pipeline(scenes.draw, shape, most, **options)
-
-
-def _render(image: np.ndarray, size: float, blur: float = _BLURS[-1]) -> np.ndarray:
-    """An object at a size, smoothed and brought to its peak, with all of its blur around it."""
-    rows, columns = (_rescaling(length, size, blur) for length in image.shape[:2])
-    patch = np.moveaxis(rows @ np.moveaxis(image, 2, 0) @ columns.T, 0, 2)
-    peak = patch.max()
-    patch = np.maximum(patch, 0)
-    return patch * (_PEAK / peak) if peak > 0 else patch
+    return drawn_pipeline(scenes.draw, shape, most, batch_size, seed, first)
 
 
 def _varied(rng: np.random.Generator, image: np.ndarray) -> np.ndarray:
@@ -282,13 +264,6 @@ def _restroked(rng: np.random.Generator, patch: np.ndarray) -> np.ndarray:
     return (_PEAK * rng.uniform(_LEAST_LIGHT, 1) * strokes).astype("float32")
 
 
-@functools.lru_cache(maxsize=256)
-def _rescaling(length: int, size: float, blur: float) -> np.ndarray:
-    """The matrix of MNIST Large Scale, with room for four standard deviations of the blur."""
-    room = math.ceil(size * (length + 7))
-    return resampling_matrix(length, room, size, smoothing=blur).astype("float32")
-
-
 def _add_light(frame: np.ndarray, patch: np.ndarray, corner: np.ndarray) -> None:
     """255 - (255 - frame) (255 - patch) / 255, with the patch's corner at (left, top)."""
     left, top = corner
@@ -298,11 +273,9 @@ def _add_light(frame: np.ndarray, patch: np.ndarray, corner: np.ndarray) -> None
     target += light - target * light / _PEAK
 
 
-def _centered_box(corner: ArrayLike, patch: ArrayLike, sides: ArrayLike) -> np.ndarray:
-    """The box of these sides about the centre of a patch, (x1, y1, x2, y2)."""
-    half = np.asarray(sides) / 2
-    center = np.asarray(corner) + np.asarray(patch)[1::-1] / 2
-    return np.concatenate([center - half, center + half], axis=-1)
+def _centered_box(corner: np.ndarray, whole: np.ndarray, box: Sides) -> np.ndarray:
+    """The box of these sides about the middle of a patch, (x1, y1, x2, y2)."""
+    return np.concatenate([corner + (whole - box) / 2, corner + (whole + box) / 2], axis=-1)
 
 
 def _draw_clutter(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
@@ -310,16 +283,14 @@ def _draw_clutter(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarra
     height, width = shape
     y = np.linspace(-1, 1, height, dtype="float32")[:, None]
     x = np.linspace(-1, 1, width, dtype="float32")
-    ramp_y, ramp_x, stripes, texture, noise = rng.random(5, "float32") * (30, 30, 20, 30, 12)
-    image = np.float32(rng.uniform(16, 80)) + _signed(rng, ramp_y) * y + _signed(rng, ramp_x) * x
-    image += np.float32(stripes) * _stripes(rng, height, width)
-    image += np.float32(texture) * _texture(rng, height, width)
-    image += np.float32(noise) * rng.standard_normal(shape, "float32")
-    return np.clip(image, _DARKEST, _LIGHTEST, out=image)
-
-
-def _signed(rng: np.random.Generator, value: float) -> np.float32:
-    return np.float32(value if rng.random() < 0.5 else -value)
+    strengths = (rng.random(5, "float32") * (30, 30, 20, 30, 12)).astype("float32")
+    level = np.float32(rng.uniform(16, 80))
+    ramp_y, ramp_x = strengths[:2] * np.where(rng.random(2) < 0.5, 1, -1).astype("float32")
+    image = level + ramp_y * y + ramp_x * x
+    image += strengths[2] * _stripes(rng, height, width)
+    image += strengths[3] * _texture(rng, height, width)
+    image += strengths[4] * rng.standard_normal(shape, "float32")
+    return np.clip(image, 0, _LIGHTEST, out=image)
 
 
 def _stripes(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
@@ -333,7 +304,7 @@ def _stripes(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
 
 def _texture(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
     """White noise on a coarse grid, interpolated."""
-    cell = int(rng.integers(3, _COARSEST_CELL + 1))
+    cell = int(rng.integers(3, 33))  # pixels
     rows, columns = _interpolation(height, cell), _interpolation(width, cell)
     coarse = rng.standard_normal((rows.shape[1], columns.shape[1]), "float32")
     return rows @ coarse @ columns.T

@@ -1,7 +1,7 @@
 """What a SavedModel offers, as TensorFlow functions whose weights are constants."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -10,7 +10,6 @@ import tensorflow as tf
 from gdn_keras.models import scale_channels_of, with_channels
 
 Endpoints = dict[str, Any]
-Shape = Sequence[int | None]
 
 
 def detector_endpoints(detector: Any) -> Endpoints:
@@ -37,7 +36,10 @@ def classifier_endpoints(model: keras.Model, unit: float, probabilities: str) ->
     frozen = _frozen(both, lambda images: both(images, training=False), _images("float32", shape))
 
     def network(images: Any) -> list[Any]:
-        return frozen(tf.cast(_checked(images, shape), "float32"))
+        # Signatures take any shape, whatever they declare, and this check of it would be optimized
+        # away as always true, were it not for the placeholder.
+        images = tf.compat.v1.placeholder_with_default(images, None, name="images")
+        return frozen(tf.cast(tf.ensure_shape(images, shape), "float32"))
 
     def scores(logits: Any) -> dict[str, Any]:
         found = {"logits": logits, "probabilities": getattr(tf.nn, probabilities)(logits)}
@@ -56,7 +58,7 @@ def classifier_endpoints(model: keras.Model, unit: float, probabilities: str) ->
         logits, stack = network(images)
         return {**scores(logits), **selection(stack)}
 
-    # Methods take any shape, so that `_checked` names a wrong one. TensorFlow prints all pixels.
+    # Methods take any shape, so that the check names a wrong one. TensorFlow prints all pixels.
     floats = _images("float32", shape), _images("float32")
     endpoints = {
         "serve": _traced(lambda images: scores(network(images)[0]), *floats, _images("float16")),
@@ -69,13 +71,11 @@ def classifier_endpoints(model: keras.Model, unit: float, probabilities: str) ->
 
 def _constants(values: dict[str, Any]) -> Endpoints:
     """Endpoints without input."""
-    functions = {
-        name: tf.function(lambda name=name, value=value: {name: tf.constant(value)})
-        for name, value in values.items()
-    }
-    for function in functions.values():
-        function.get_concrete_function()
-    return functions
+    endpoints = {}
+    for name, value in values.items():
+        endpoints[name] = tf.function(lambda name=name, value=value: {name: tf.constant(value)})
+        endpoints[name].get_concrete_function()
+    return endpoints
 
 
 def _frozen(model: keras.Model, call: Callable[[Any], Any], spec: Any) -> Any:
@@ -114,11 +114,3 @@ def _traced(function: Callable[[Any], dict[str, Any]], *specs: Any) -> Any:
     for spec in specs:
         traced.get_concrete_function(spec)
     return traced
-
-
-def _checked(images: Any, shape: Shape) -> Any:
-    """`images`, or an error that names the shape that they have and the one that they must have."""
-    # Signatures take any shape, whatever they declare, and the check would be optimized away as
-    # always true, were it not for the placeholder.
-    images = tf.compat.v1.placeholder_with_default(images, None, name="images")
-    return tf.ensure_shape(images, shape)

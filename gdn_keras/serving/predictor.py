@@ -12,7 +12,7 @@ import numpy as np
 
 from gdn_keras.checks import check_integer
 from gdn_keras.datasets.frames import place_in_frame, place_object
-from gdn_keras.datasets.image_files import MAX_PIXELS_OF_PAGE, import_pillow, read_pages
+from gdn_keras.datasets.image_files import MAX_PIXELS_OF_PAGE, read_pages, resize_pixels
 from gdn_keras.detection import Detector, predict_tiled
 from gdn_keras.keras_files import DAMAGE, check_modest
 from gdn_keras.models import Classifier
@@ -57,12 +57,9 @@ class Picture(NamedTuple):
 
     def record(self, answer: Record) -> Record:
         """What is told of it."""
-        found: Record = {"file": self.file}
-        if self.page is not None:
-            found["page"] = self.page
-        if self.stretched is not None:
-            found["stretched"] = list(self.stretched)
-        return found | answer
+        stretched = self.stretched and list(self.stretched)
+        facts = {"file": self.file, "page": self.page, "stretched": stretched}
+        return {name: fact for name, fact in facts.items() if fact is not None} | answer
 
 
 @dataclass(frozen=True)
@@ -91,13 +88,12 @@ class Predictor:
 
     def answers(self, files: Sequence[str | os.PathLike], **options: Any) -> Iterator[Record]:
         """A record for each page of each file, in order; see `records` and `read_pictures`."""
-        waiting, weight = [], 0
+        waiting: list[Picture] = []
         for picture in itertools.chain(*(self.read(file, **options) for file in files)):
             waiting.append(picture)
-            weight += picture.weight
-            if weight >= WAITING:
+            if sum(picture.weight for picture in waiting) >= WAITING:
                 yield from self.records(waiting)
-                waiting, weight = [], 0
+                waiting = []
         yield from self.records(waiting)
 
     def read(self, file: str | os.PathLike, **options: Any) -> Iterator[Picture]:
@@ -128,13 +124,12 @@ class Predictor:
         try:
             pixels = [picture.pixels for picture in pictures]
             found = self.predict(pixels[0][None] if len(pixels) == 1 else np.stack(pixels))
-            shrinks = [picture.shrink for picture in pictures]
-            answers = (_best_classes if self.frame else _detections)(found, shrinks)
+            answer = _best_classes if self.frame else _detections
+            return [p.record(answer(found, k, p.shrink)) for k, p in enumerate(pictures)]
         except Exception as error:
             if len(pictures) == 1:
                 return [pictures[0].record({"error": one_line(error)})]
             return [record for picture in pictures for record in self._records([picture])]
-        return [picture.record(answer) for picture, answer in zip(pictures, answers, strict=True)]
 
 
 def read_pictures(
@@ -160,7 +155,7 @@ def read_pictures(
         enlarge: Whole number by which pictures are enlarged first, for objects of a few pixels.
     """
     name = os.fspath(file) if name is None else name
-    enlarge = check_integer("enlarge", enlarge)
+    check_integer("enlarge", enlarge)
     try:
         for page in read_pages(file, 1 if one_object else channels):
             pixels, shrink = _enlarged(page.pixels, enlarge)
@@ -176,15 +171,12 @@ def read_pictures(
 
 def _enlarged(pixels: np.ndarray, factor: int) -> tuple[np.ndarray, float]:
     """Pixels at `factor` times their resolution, and the length of one in pixels of before."""
-    height, width = (factor * n for n in pixels.shape[:2])
     if factor == 1:
         return pixels, 1.0
+    height, width = (factor * n for n in pixels.shape[:2])
     if height * width > MAX_PIXELS_OF_PAGE:
         raise ValueError(f"enlarged, it would have more than {MAX_PIXELS_OF_PAGE} pixels")
-    image = import_pillow().Image
-    picture = image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
-    larger = np.asarray(picture.resize((width, height), image.Resampling.BICUBIC))
-    return larger.reshape(height, width, -1), 1 / factor
+    return resize_pixels(pixels, height, width, "BICUBIC"), 1 / factor
 
 
 def load_predictor(path: str | os.PathLike) -> Predictor:
@@ -255,8 +247,7 @@ def _load_saved_model(path: Path) -> Predictor:
             )
         found = run(images)
         if "names" not in found:
-            names = facts.get(CLASS_NAMES)
-            found["names"] = np.arange(found["logits"].shape[-1]) if names is None else names
+            found["names"] = facts.get(CLASS_NAMES, np.arange(found["logits"].shape[-1]))
         return {**found, "names": _text(found["names"])}
 
     if name != DETECT:
@@ -276,36 +267,31 @@ def _classifier(shape: Sequence[int | None], predict: Callable[[np.ndarray], Arr
     return Predictor(channels or 1, (height or FRAME[0], width or FRAME[1]), predict)
 
 
-def _detections(found: Arrays, shrinks: Sequence[float]) -> list[Record]:
-    """For each image its detections, best first, in pixels of the file."""
-    return [
+def _detections(found: Arrays, image: int, shrink: float) -> Record:
+    """The detections of an image, best first, in pixels of the file."""
+    detections = [
         {
-            DETECTIONS: [
-                {
-                    "label": one_line(found["names"][i, k]),
-                    "confidence": round(float(found["confidence"][i, k]), 4),
-                    "box": [round(float(v) * shrink, 2) for v in found["boxes"][i, k]],
-                    "size": round(float(found["size"][i, k]) * shrink, 2),
-                }
-                for k in range(int(found["num_detections"][i]))
-            ]
+            "label": one_line(found["names"][image, k]),
+            "confidence": round(float(found["confidence"][image, k]), 4),
+            "box": [round(float(v) * shrink, 2) for v in found["boxes"][image, k]],
+            "size": round(float(found["size"][image, k]) * shrink, 2),
         }
-        for i, shrink in enumerate(shrinks)
+        for k in range(int(found["num_detections"][image]))
     ]
+    return {DETECTIONS: detections}
 
 
-def _best_classes(found: Arrays, shrinks: Sequence[float]) -> list[Record]:
-    """For each image its likeliest classes, and the object's size if it is told."""
+def _best_classes(found: Arrays, image: int, shrink: float) -> Record:
+    """The likeliest classes of an image, and the object's size if it is told."""
+    names, shares = found["names"], found["probabilities"][image]
     # By logits: several probabilities may be rounded to one.
-    best = np.argsort(-found["logits"], axis=1, kind="stable")[:, :BEST]
-    labels = [one_line(name) for name in found["names"]]
-    answers: list[Record] = [
-        {CLASSES: [{"label": labels[k], "confidence": round(float(shares[k]), 4)} for k in row]}
-        for row, shares in zip(best, found["probabilities"], strict=True)
+    classes = [
+        {"label": one_line(names[k]), "confidence": round(float(shares[k]), 4)}
+        for k in np.argsort(-found["logits"][image], kind="stable")[:BEST]
     ]
-    for answer, size, shrink in zip(answers, found.get("relative_size", ()), shrinks, strict=False):
-        answer["size"] = round(float(size * shrink), 4)
-    return answers
+    if "relative_size" not in found:
+        return {CLASSES: classes}
+    return {CLASSES: classes, "size": round(float(found["relative_size"][image] * shrink), 4)}
 
 
 def title(record: Record) -> str:

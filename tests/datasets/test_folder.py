@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gdn_keras.datasets import load_dataset, place_in_frame
-from gdn_keras.datasets.folder import FACTORS, FramedPictures, picture_heights
+from gdn_keras.datasets.folder import FACTORS, framed_pictures, picture_heights
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -195,7 +195,7 @@ def test_bad_options(tmp_path, options, message):
 
 def test_framed_pictures_are_indexed_like_an_array():
     pictures = [np.random.default_rng(k).integers(0, 256, (5 + k, 9, 3), "uint8") for k in range(6)]
-    framed = FramedPictures(pictures, 8)
+    framed = framed_pictures(pictures, 8)
     array = np.stack([place_in_frame(p, (8, 8))[0] for p in pictures])
     assert framed.shape == array.shape and framed.dtype == np.uint8 and len(framed) == 6
     np.testing.assert_array_equal(framed, array)

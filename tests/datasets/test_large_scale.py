@@ -118,7 +118,7 @@ def test_interrupted_build_leaves_nothing(cache_dir, monkeypatch, error):
         raise error
 
     with monkeypatch.context() as context, pytest.raises(error):
-        context.setattr(large_scale, "_chunks", interrupted)
+        context.setattr(large_scale, "rescaled_chunks", interrupted)
         load()
     assert not list(cache_dir.iterdir())
     assert load().images.shape == (20, 40, 40, 1)

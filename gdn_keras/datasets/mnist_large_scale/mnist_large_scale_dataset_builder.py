@@ -1,6 +1,6 @@
 """MNIST Large Scale as a TensorFlow Datasets builder, with one config for each size."""
 
-import dataclasses
+import itertools
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -10,17 +10,15 @@ import tensorflow_datasets.public_api as tfds
 from gdn_keras.datasets.digits import (
     MNIST_FILES,
     SPLITS,
-    Digits,
     find_idx,
     load_idx_files,
     require_reachable,
     select_split,
 )
-from gdn_keras.datasets.large_scale import rescaled_pixels
+from gdn_keras.datasets.large_scale import rescaled_chunks
 from gdn_keras.datasets.transform import TEST_SIZES, TRAIN_SIZES
 
 _URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"
-_CHUNK = 500
 
 
 def config_name(size: float) -> str:
@@ -28,20 +26,7 @@ def config_name(size: float) -> str:
     return "size" + f"{size:.3f}".replace(".", "p").removesuffix("p000")
 
 
-@dataclasses.dataclass
-class LargeScaleConfig(tfds.core.BuilderConfig):
-    """One size; `splits` are the splits that are published for it."""
-
-    size: float = 1.0
-    splits: tuple[str, ...] = ("test",)
-
-
-def _config(size: float) -> LargeScaleConfig:
-    splits = SPLITS if size in TRAIN_SIZES else ("test",)
-    description = f"Digits at {size:.3f} times their size in MNIST: {', '.join(splits)}."
-    return LargeScaleConfig(
-        name=config_name(size), description=description, size=size, splits=splits
-    )
+_SIZES = {config_name(size): size for size in TEST_SIZES}
 
 
 class Builder(tfds.core.GeneratorBasedBuilder):
@@ -53,7 +38,10 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         "Optional: the four MNIST files, such as train-images-idx3-ubyte.gz, gzipped or not. "
         "What is not there is downloaded."
     )
-    BUILDER_CONFIGS: ClassVar = [_config(size) for size in TEST_SIZES]
+    BUILDER_CONFIGS: ClassVar = [
+        tfds.core.BuilderConfig(name=name, description=f"Digits at {size:.3f} times their size.")
+        for name, size in _SIZES.items()
+    ]
     VERIFY = True  # that the files are MNIST's own
 
     def _info(self) -> tfds.core.DatasetInfo:
@@ -68,18 +56,18 @@ class Builder(tfds.core.GeneratorBasedBuilder):
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
         digits = load_idx_files(_mnist_files(dl_manager), verify=self.VERIFY)
+        size = _SIZES[self.builder_config.name]
         return {
-            split: self._generate_examples(digits, split) for split in self.builder_config.splits
+            split: self._generate_examples(*select_split(digits, split), size)
+            for split in (SPLITS if size in TRAIN_SIZES else ("test",))  # as it is published
         }
 
     def _generate_examples(
-        self, digits: Digits, split: str
+        self, digits: np.ndarray, labels: np.ndarray, size: float
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        chosen, labels = select_split(digits, split)
-        for start in range(0, len(chosen), _CHUNK):
-            images = rescaled_pixels(chosen[start : start + _CHUNK], self.builder_config.size)
-            for index, image in enumerate(images, start):
-                yield index, {"image": image, "label": int(labels[index])}
+        images = itertools.chain.from_iterable(rescaled_chunks(digits, size))
+        for index, (image, label) in enumerate(zip(images, labels, strict=True)):
+            yield index, {"image": image, "label": int(label)}
 
 
 def _mnist_files(dl_manager: tfds.download.DownloadManager) -> list:
