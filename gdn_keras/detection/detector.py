@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from gdn_keras.checks import check_choice, check_integer, check_positive, check_share
+from gdn_keras.checks import check_choice, check_integer, check_positive, check_share, require
 from gdn_keras.detection.decoding import channel_spacing, decode_points
 from gdn_keras.detection.input_checks import (
     TargetChecker,
@@ -112,8 +112,7 @@ class Detector(PackedNetwork):
         **kwargs: Any,
     ):
         super().__init__(network, preprocessor, **kwargs)
-        # XLA needs to know the size of the images, and on CPUs convolves slowly.
-        self.supports_jit = keras.backend.backend() != "tensorflow"
+        self.supports_jit = keras.backend.backend() != "tensorflow"  # XLA must know image sizes
         self.num_classes = check_integer("num_classes", num_classes)
         self.extent = check_positive("extent", extent)
         self.per_octave = check_choice("per_octave", per_octave, (1, 2))
@@ -148,20 +147,15 @@ class Detector(PackedNetwork):
 
     def point_grids(self, images: Any) -> tuple[tuple[PointGrid, ...], tuple[Any, Any]]:
         """The grids of the channels for these images, and the images' height and width."""
-        shape = tuple(images.shape[1:3])
-        if None in shape:
-            shape = tuple(ops.shape(images)[1:3])
+        shape = tuple(ops.shape(images)[1:3])
         return self._channels.point_grids(shape), shape
 
     def compile(self, optimizer: Any = "rmsprop", loss: Any = None, **kwargs: Any) -> None:
         """As for any Keras model, without a loss, which a detector has, and without metrics."""
         names = ("loss_weights", "metrics", "weighted_metrics")
+        text = "be left out: a detector has its own loss; `evaluate_detector` measures precision"
         for name, value in {"loss": loss, **{n: kwargs.pop(n, None) for n in names}}.items():
-            if value is not None:
-                raise ValueError(
-                    f"`{name}` must be left out, since a detector has its own loss; "
-                    f"`evaluate_detector` measures its precision. Received: {name}={value!r}"
-                )
+            require(value is None, name, text, value)
         super().compile(optimizer, **kwargs)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
@@ -183,10 +177,14 @@ class Detector(PackedNetwork):
             checkers.append(self._checker())
             images, truth, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
             images = self._checked(images, truth, checkers[1])
-            is_pair = isinstance(validation_data, list | tuple)
-            pack = keras.utils.pack_x_y_sample_weight
-            validation_data = pack(images, truth, weights) if is_pair else images
-        callbacks, conclusion = kwargs.pop("callbacks", None), _Conclusion(checkers)
+            validation_data = keras.utils.pack_x_y_sample_weight(images, truth, weights)
+
+        def conclude(epoch: int, logs: Any) -> None:
+            for checker in checkers:
+                checker.conclude()
+
+        callbacks = kwargs.pop("callbacks", None)
+        conclusion = keras.callbacks.LambdaCallback(on_epoch_end=conclude)
         if isinstance(callbacks, keras.callbacks.CallbackList):
             callbacks.callbacks.append(conclusion)
         else:
@@ -239,11 +237,9 @@ class Detector(PackedNetwork):
         return checked_images(x, self.network.input_shape[-1], self.takes_pixels)
 
     def _checker(self) -> TargetChecker:
-        sides = 0.0, math.inf
-        if len(self._scales) > 1:
-            low, high = self.size_range
-            more = 2 ** (0.5 / self.per_octave) * 1.01  # up to a whole channel beyond the last one
-            sides = low / more, high * more
+        low, high = self.size_range
+        more = 2 ** (0.5 / self.per_octave) * 1.01  # up to a whole channel beyond the last one
+        sides = (low / more, high * more) if len(self._scales) > 1 else (0.0, math.inf)
         return TargetChecker(self.bounding_box_format, self.num_classes, sides)
 
     def _checked(self, x: Any, y: Any, checker: TargetChecker) -> Any:
@@ -338,18 +334,6 @@ class Detector(PackedNetwork):
         return {**self._arguments(), **super().get_config()}
 
 
-class _Conclusion(keras.callbacks.Callback):
-    """Says after the first epoch what the checkers of pipelines have counted."""
-
-    def __init__(self, checkers: Sequence[TargetChecker]):
-        super().__init__()
-        self.checkers = checkers
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        for checker in self.checkers:
-            checker.conclude()
-
-
 @contextlib.contextmanager
 def _in_own_words(checkers: Sequence[TargetChecker]) -> Iterator[None]:
     """Raises an error of a checker in its own words, not in those of a pipeline."""
@@ -364,13 +348,11 @@ def _in_own_words(checkers: Sequence[TargetChecker]) -> Iterator[None]:
 
 def layer_with_grids(network: keras.Model) -> keras.layers.Layer:
     """The layer that gives a network's points."""
-    for layer in network.layers if isinstance(network, keras.Model) else ():
-        if hasattr(layer, "point_grids"):
-            return layer
-    raise ValueError(
-        "`network` must be a Keras model with a layer that has a method `point_grids`, such as "
-        f'gaussian_derivative_network(readout="points"). Received: network={network!r}'
-    )
+    layers = network.layers if isinstance(network, keras.Model) else ()
+    found = [layer for layer in layers if hasattr(layer, "point_grids")]
+    text = "be a Keras model with a layer that has a method `point_grids`, such as "
+    require(found, "network", f'{text}gaussian_derivative_network(readout="points")', network)
+    return found[0]
 
 
 def converted_boxes(boxes: Any, source: str, target: str, shape: Sequence[Any]) -> Any:

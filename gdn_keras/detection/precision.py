@@ -82,10 +82,15 @@ def average_precision(
             evaluation.evaluate()
             evaluation.accumulate()
             precision = evaluation.eval["precision"]
-    return [
-        _entry(size, _count(reference, area), precision[:, :, :, k, 0])
-        for k, (size, area) in enumerate(zip((None, *sizes), areas, strict=True))
-    ]
+    sides = np.array([row["area"] for row in reference.dataset["annotations"]])
+    entries = []
+    for k, (size, (low, high)) in enumerate(zip((None, *sizes), areas, strict=True)):
+        objects = int(((sides >= low) & (sides <= high)).sum())
+        # Means over recalls and over the classes that occur, which are not -1.
+        by_overlap = [p[p > -1].mean() if objects else math.nan for p in precision[:, :, :, k, 0]]
+        ap50, ap75, ap = map(float, (by_overlap[0], by_overlap[5], np.mean(by_overlap)))
+        entries.append(AveragePrecision(size, objects, ap50, ap75, ap))
+    return entries
 
 
 def import_pycocotools() -> tuple[Any, Any]:
@@ -116,51 +121,29 @@ def _ranges(sizes: Sequence[Any]) -> list[tuple[float, float]]:
 
 def _reference(truth: Mapping[str, np.ndarray], extent: float) -> dict[str, Any]:
     """The dataset of a `COCO` object, with squares of the longer sides as areas."""
-    labels, boxes = np.asarray(truth["labels"]), np.asarray(truth["boxes"], "float64")
-    sides = (boxes[..., 2:] - boxes[..., :2]).max(axis=-1, initial=0)
+    rows, labels = _rows(truth), np.asarray(truth["labels"])
     if "sizes" in truth:
-        sides = extent * np.asarray(truth["sizes"], "float64")
-    rows = [
-        {**_annotation(image, box, label), "area": side**2, "iscrowd": 0}
-        for (image, label, box), side in zip(_occupied(truth), sides[labels >= 0], strict=True)
-    ]
+        for row, size in zip(rows, np.asarray(truth["sizes"])[labels >= 0], strict=True):
+            row["area"] = float(extent * size) ** 2
     return {
         "info": {},
         "images": [{"id": image} for image in range(len(labels))],
         "categories": [{"id": int(label)} for label in np.unique(labels[labels >= 0])],
-        "annotations": [{**row, "id": k + 1} for k, row in enumerate(rows)],
+        "annotations": [{**row, "id": k, "iscrowd": 0} for k, row in enumerate(rows, start=1)],
     }
 
 
-def _rows(found: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
-    confidence = np.asarray(found["confidence"])
-    scores = confidence[np.asarray(found["labels"]) >= 0]
-    return [
-        {**_annotation(image, box, label), "score": float(score)}
-        for (image, label, box), score in zip(_occupied(found), scores, strict=True)
-    ]
-
-
-def _occupied(values: Mapping[str, np.ndarray]) -> list[tuple[int, int, np.ndarray]]:
-    """Image, label and box of all that is not padding."""
+def _rows(values: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    """All that is not padding as COCO has it, with a score where there is a confidence."""
     labels, boxes = np.asarray(values["labels"]), np.asarray(values["boxes"], "float64")
-    return [(int(i), int(labels[i, k]), boxes[i, k]) for i, k in np.argwhere(labels >= 0)]
-
-
-def _annotation(image: int, box: np.ndarray, label: int) -> dict[str, Any]:
-    x1, y1, x2, y2 = box.tolist()
-    return {"image_id": image, "category_id": label, "bbox": [x1, y1, x2 - x1, y2 - y1]}
-
-
-def _count(reference: Any, area: Sequence[float]) -> int:
-    rows = reference.dataset["annotations"]
-    return len([row for row in rows if area[0] <= row["area"] <= area[1]])
-
-
-def _entry(size: Any, objects: int, precision: np.ndarray) -> AveragePrecision:
-    """Means over recalls and over the classes that occur, which are not -1."""
-    by_overlap = [float(p[p > -1].mean()) if objects else math.nan for p in precision]
-    return AveragePrecision(size, objects, by_overlap[0], by_overlap[5], float(np.mean(by_overlap)))
+    scores = np.asarray(values.get("confidence", labels), "float64")
+    rows = []
+    for image, k in np.argwhere(labels >= 0).tolist():
+        x1, y1, x2, y2 = boxes[image, k].tolist()
+        row = {"image_id": image, "category_id": int(labels[image, k]), "score": scores[image, k]}
+        width, height = x2 - x1, y2 - y1
+        rows.append({**row, "bbox": [x1, y1, width, height], "area": max(width, height) ** 2})
+    return rows
 
 
 class SizePrecision(NamedTuple):

@@ -191,13 +191,12 @@ class Runner:
         """All tensors of the network in the channels of a plan, each on its own grid."""
         states = [image]
         absorbed = {} if training else self._absorbed()
-        absorbing = {source: layer for layer, source in absorbed.values()}
         for n, (call, node) in enumerate(zip(self._calls, self.nodes, strict=True), start=1):
             inputs = [states[k] for k in call.inputs]
-            if n in absorbed:
+            if call.inputs[0] in absorbed:
                 outputs = inputs[0]
             elif hasattr(call.layer, "run_channels"):
-                options = {"normalization": absorbing[n]} if n in absorbing else {}
+                options = {"normalization": absorbed[n]} if n in absorbed else {}
                 training_here = call.options.get("training", training)
                 outputs = call.layer.run_channels(inputs[0], n, training_here, **options)
             else:
@@ -208,19 +207,19 @@ class Runner:
             states.append(replace(outputs, number=n))
         return states
 
-    def _absorbed(self) -> dict[int, tuple[keras.Layer, int]]:
+    def _absorbed(self) -> dict[int, keras.Layer]:
         """Normalizations that, in inference, are part of the kernel of the layer before.
 
-        By the tensor that each makes: the layer, and the tensor that it normalizes.
+        By the tensor that each normalizes, which no other layer takes.
         """
         found = {}
-        for n, call in enumerate(self._calls, start=1):
+        for call in self._calls:
             source = call.inputs[0]
             before = self.layers[source - 1] if source else None
             shared = sum(other.inputs.count(source) for other in self._calls) > 1
             absorbs = getattr(before, "absorbs_normalization", False) and not shared
             if absorbs and getattr(call.layer, "joint", False) and not call.options:
-                found[n] = call.layer, source
+                found[source] = call.layer
         return found
 
 
@@ -241,8 +240,7 @@ def _walk(model: keras.Model, source: int, calls: list[Call]) -> int:
 
 def _walk_graph(model: keras.Model, source: int, calls: list[Call]) -> int:
     """Follow a functional model with stand-ins for its layers, which leave no trace in them."""
-    image = keras.KerasTensor(model.inputs[0].shape, model.inputs[0].dtype)
-    image = keras.Input(tensor=image)
+    image = keras.Input(batch_shape=model.inputs[0].shape, dtype=model.inputs[0].dtype)
     index = {id(image): source}
     tensors = [image]  # kept, so that no two get one id
 
@@ -267,8 +265,7 @@ def _walk_graph(model: keras.Model, source: int, calls: list[Call]) -> int:
         return output
 
     images = image if isinstance(model.input, keras.KerasTensor) else [image]
-    options = {"clone_function": _StandIn, "call_function": call}
-    clone = keras.models.clone_model(model, images, **options)
+    clone = keras.models.clone_model(model, images, clone_function=_StandIn, call_function=call)
     return index[id(clone.outputs[0])]
 
 

@@ -92,12 +92,9 @@ def gaussian_derivative_network(
         residual: Whether pairs of layers after the first become residual blocks, with a skip that
             is sampled on the coarser grid. It helps networks of six and more layers to train.
         scale_dropout: Share of the scale channels left out at random in training. It helps where
-            few sizes are in the training set and one channel learns all the work, and with
-            textures, which give every channel something to see.
-        boundary: "symmetric", "edge" or "constant"; with `surround`, of feature maps only.
-        truncation: Bound on the mass cut off each smoothing kernel.
-        density: Grid points per sigma of a matched channel. See `ScaleChannels`.
-        cone: Width of the receptive cone where the centre is read. See `ScaleChannels`.
+            one channel learns all the work: with few sizes in the training set, and with textures.
+        boundary, truncation: As in `GaussianDerivative`.
+        density, cone: As in `ScaleChannels`.
         readout: What is read of each channel, on its own grid. "center": class scores of what is in
             the middle of the image. "anywhere": the highest class scores of any place. "average":
             class scores of features averaged over the image, for textures. "points": scores at
@@ -105,10 +102,9 @@ def gaussian_derivative_network(
             `ScaleChannels.point_grids`. "map": scores at each pixel.
         boxes: Whether points have four numbers more after the scores, for the boxes of objects;
             see `Detector`.
-        surround: Share of their height and width by which images are continued on each side, with
-            their edge pixels. It helps objects that reach the edge of the image or go beyond it,
-            if training showed images that go on like this (`datasets.RandomFrame`). For
-            readout="center" and "anywhere" only. See `ScaleChannels`.
+        surround: As in `ScaleChannels`, for readout="center" and "anywhere" only. It helps with
+            objects that reach beyond the image, if training showed images that go on like this
+            (`datasets.RandomFrame`).
         dtype: Keras's dtype policy of the layers, such as "mixed_bfloat16"; the global one by
             default. Logits are in single precision at least.
         name: Name of the model.

@@ -26,15 +26,11 @@ class CheckedImages(_Model):
         self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any
     ) -> keras.callbacks.History:
         """As for any Keras model, with at least one image."""
-        x = self._checked(x)
-        self._check_labels(y)
-        return super().fit(x, y, *args, **kwargs)
+        return super().fit(self._checked(x, y), y, *args, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As for any Keras model, with at least one image."""
-        x = self._checked(x)
-        self._check_labels(y)
-        return super().evaluate(x, y, *args, **kwargs)
+        return super().evaluate(self._checked(x, y), y, *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """As for any Keras model, with at least one image."""
@@ -47,18 +43,16 @@ class CheckedImages(_Model):
             input_signature = [keras.InputSpec(dtype="float32", shape=shape, name="images")]
         super().export(filepath, *args, input_signature=input_signature, **kwargs)
 
-    def _checked(self, images: Any) -> Any:
+    def _checked(self, images: Any, labels: Any = None) -> Any:
+        """The images, checked, as are labels of one number per image."""
+        numbers = isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind in "iu"
+        if numbers and len(self.output_shape) == 2:
+            highest, classes = labels.max(initial=0), self.output_shape[-1]
+            if 1 < classes <= highest:
+                raise ValueError(
+                    f"Labels must be below the number of classes, {classes}. Received: {highest}"
+                )
         return check_images(images, self.input_shape[-1], self.takes_pixels)
-
-    def _check_labels(self, labels: Any) -> None:
-        """Raise where one number per image is none of the classes."""
-        if not isinstance(labels, np.ndarray) or labels.ndim != 1 or len(self.output_shape) != 2:
-            return
-        classes = self.output_shape[-1]
-        if classes > 1 and labels.dtype.kind in "iu" and labels.max(initial=0) >= classes:
-            raise ValueError(
-                f"Labels must be below the number of classes, {classes}. Received: {labels.max()}"
-            )
 
 
 class PackedNetwork(keras.Model):

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from gdn_keras.checks import check_choice, check_input_shape, check_scales
+from gdn_keras.checks import check_choice, check_input_shape
 from gdn_keras.layers import GaussianDerivative, ScaleChannels, ScalePooling
 from gdn_keras.models.gaussian_derivative_network import OUTPUTS, READOUTS
 from gdn_keras.models.image_model import Classifier, ImageModel
@@ -91,7 +91,7 @@ def retarget(
         )
     if readout in ("average", "points", "map") and surround is None:
         surround = 0.0
-    given = {"scales": None if scales is None else check_scales(scales), "surround": surround}
+    given = {"scales": scales, "surround": surround}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if readout is not None:
         check_choice("readout", readout, OUTPUTS)

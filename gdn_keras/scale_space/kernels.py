@@ -43,8 +43,8 @@ def truncation_radius(sigma: float, truncation: float = DEFAULT_TRUNCATION) -> i
             f"`sigma` must be at most {MAX_SIGMA:g} grid steps. Received: sigma={sigma!r}"
         )
     truncation = check_truncation(truncation)
-    # Far enough for any admissible `truncation`: 40 terms of (s/2)^n / n! at small s, and
-    # twelve standard deviations where T is close to the continuous Gaussian.
+    # Far enough for any `truncation`: 40 terms of (s/2)^n / n! at small s, and twelve standard
+    # deviations where T is close to the continuous Gaussian.
     n = np.arange(1, 40 + int(np.ceil(12 * sigma)))
     taps = 2 * discrete_gaussian(n, sigma**2)
     tail_beyond = np.append(np.cumsum(taps[::-1])[::-1], 0.0)
