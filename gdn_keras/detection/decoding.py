@@ -8,17 +8,15 @@ import keras
 import numpy as np
 from keras import ops
 
-from gdn_keras.detection.targets import SHARPNESS
+from gdn_keras.detection.targets import SHARPNESS, from_middle
 from gdn_keras.scale_space import PointGrid
 
-# Maxima that are looked at for each detection that may be returned.
-_CANDIDATES = 4
+_CANDIDATES = 4  # maxima that are looked at for each detection that may be returned
 
 # Share of the size that the heat has in the size of a regressed box, chosen on validation digits.
 _SHARE_OF_HEAT = 0.3
 
-# A point and the four next to it, in rows and columns.
-_BESIDE = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))
+_BESIDE = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))  # a point and its neighbours
 
 
 def decode_points(
@@ -135,19 +133,19 @@ class _Table(NamedTuple):
     def positions(self, channel: Any, row: Any, column: Any, dx: Any, dy: Any) -> tuple[Any, ...]:
         """x and y of cells, moved by so many steps, and the scale of their channels."""
         grid = self[channel]
-        x = grid.step * (ops.cast(column, "float32") + dx - _middle(grid.columns))
-        y = grid.step * (ops.cast(row, "float32") + dy - _middle(grid.rows))
+        x = grid.step * (from_middle(column, grid.columns) + dx)
+        y = grid.step * (from_middle(row, grid.rows) + dy)
         return x, y, grid.scale
 
     def nearest(self, channel: Any, x: Any, y: Any) -> tuple[Any, Any, Any]:
-        """Row and column of a channel's points that are next to positions, and the distances.
+        """Row and column of the points next to positions, and the squared distances in steps.
 
-        The distances are squared, in steps. A channel that there is not is the next one.
+        In a channel, or in the next one where there is none.
         """
         grid = self[ops.clip(channel, 0, self.channels - 1)]
         cells, distance = [], 0.0
         for at, count in ((y, grid.rows), (x, grid.columns)):
-            place = at / grid.step + _middle(count)
+            place = at / grid.step - from_middle(0, count)
             near = ops.clip(ops.round(place), 0, ops.cast(count - 1, "float32"))
             distance = distance + (place - near) ** 2
             cells.append(ops.cast(near, "int32"))
@@ -160,16 +158,13 @@ class _Table(NamedTuple):
 
 
 class _Peak(NamedTuple):
-    """Maxima between points: position from the image's centre, and log of the heat, to rank them.
-
-    The parabola may rise above one, the log then above zero.
-    """
+    """Maxima between points, from the image's centre, and the log of their heat, to rank them."""
 
     x: Any
     y: Any
     width: Any
     height: Any
-    score: Any
+    score: Any  # the parabola may rise above one, the log then above zero
 
 
 def _find_maxima(scores: Any, grids: Sequence[PointGrid], count: int) -> tuple[Any, Any]:
@@ -291,11 +286,6 @@ def _at_classes(logits: Any, index: Any, label: Any) -> Any:
     classes = logits.shape[-1]
     flat = ops.reshape(logits, (ops.shape(logits)[0], -1))
     return ops.take_along_axis(flat, index * classes + ops.cast(label, "int32"), axis=1)
-
-
-def _middle(count: Any) -> Any:
-    """The middle of a grid, in steps from its first point."""
-    return (ops.cast(count, "float32") - 1) / 2
 
 
 def non_maximum_suppression(

@@ -13,9 +13,7 @@ from gdn_keras.checks import check_images
 from gdn_keras.detection.targets import IGNORED
 
 _LEAST_SIDE = 3
-
-# Boxes of a pipeline after which most of them may be called too small or too large.
-_ENOUGH = 100
+_ENOUGH = 100  # boxes of a pipeline after which most of them may be called too small or too large
 
 # Where x1 or the centre's x, y, then x2 or the width, y2 or the height are in a box.
 _ORDERS = {"x": (0, 1, 2, 3), "y": (1, 0, 3, 2)}

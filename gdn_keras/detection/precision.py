@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gdn_keras.checks import require
 from gdn_keras.datasets.scenes import SceneSet
 from gdn_keras.detection.detector import Detector
 
@@ -23,9 +24,9 @@ TEST_SIZES = tuple(2.0 ** (k / 4) for k in range(-4, 13))
 class AveragePrecision(NamedTuple):
     """Average precision, mean over the classes that occur; NaN without objects.
 
-    `size` is that of the objects, or the pair that was asked for, `None` for all, and `objects` how
-    many there are. `ap50` and `ap75` are at an intersection over union of 0.5 and 0.75, `ap` is the
-    mean over 0.5, 0.55, …, 0.95, as in COCO.
+    `size` is that of the `objects`, or the pair that was asked for, `None` for all. `ap50` and
+    `ap75` are at an intersection over union of 0.5 and 0.75, `ap` is the mean over 0.5, 0.55, …,
+    0.95, as in COCO.
     """
 
     size: float | tuple[float, float] | None
@@ -111,8 +112,8 @@ def _ranges(sizes: Sequence[Any]) -> list[tuple[float, float]]:
         return list(sizes)
     if len(sizes) < 2:
         return [(size / 2**0.25, size * 2**0.25) for size in sizes]
-    if any(b <= a for a, b in itertools.pairwise(sizes)):
-        raise ValueError(f"`sizes` must be in increasing order. Received: sizes={list(sizes)}")
+    increase = all(a < b for a, b in itertools.pairwise(sizes))
+    require(increase, "sizes", "be in increasing order", list(sizes))
     logs = np.log(np.asarray(sizes, "float64"))
     inner = (logs[:-1] + logs[1:]) / 2
     edges = np.exp([2 * logs[0] - inner[0], *inner, 2 * logs[-1] - inner[-1]])
@@ -193,11 +194,10 @@ def evaluate_detector(
     results = []
     entries = average_precision(scenes.bounding_boxes, found, sizes, detector.extent)
     for size, entry in zip((None, *sizes), entries, strict=True):
-        mine = np.ones(len(matches.size), "bool")
-        if size is not None:
-            mine = np.isclose(matches.size, size, rtol=1e-3)
+        mine = np.isclose(matches.size, matches.size if size is None else size, rtol=1e-3)
         errors = np.abs(matches.found / matches.size - 1)[mine], matches.distance[mine]
-        results.append(SizePrecision(size, *entry[1:], *(_median(values) for values in errors)))
+        medians = [float(np.median(values)) if mine.any() else None for values in errors]
+        results.append(SizePrecision(size, *entry[1:], *medians))
     return results, size_slope(matches)
 
 
@@ -230,7 +230,3 @@ def overlaps(box: np.ndarray, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray
     """The area that a box (x1, y1, x2, y2) shares with each of `boxes`, and the areas of these."""
     low, high = np.maximum(box[:2], boxes[:, :2]), np.minimum(box[2:], boxes[:, 2:])
     return np.prod(np.maximum(high - low, 0), axis=1), np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
-
-
-def _median(values: np.ndarray) -> float | None:
-    return float(np.median(values)) if len(values) else None

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from gdn_keras.checks import require
 from gdn_keras.layers._channels import Channels, aligned
 from gdn_keras.scale_space import Node, grid_spacings
 
@@ -95,8 +96,7 @@ class Runner:
         self._calls: list[Call] = []
         if _walk(network, 0, self._calls) != len(self._calls):
             raise ValueError(
-                "The output of `network` must be that of its last layer. "
-                f"Received: network={network!r}"
+                f"The output of `network` must be that of its last layer. Received: {network!r}"
             )
         self.layers = [call.layer for call in self._calls]
         self.nodes: tuple[Node, ...] = tuple(call.node for call in self._calls)
@@ -169,10 +169,9 @@ class Runner:
         return [shape[-1] for shape in found]
 
     def run_dense(self, image: Any, scales: Sequence[float], training: bool | None) -> list[list]:
-        """All tensors of the network in each scale channel: the paper to the letter.
+        """All tensors of the network in each scale channel, on the pixels of the image.
 
-        Every layer works on the pixels of the image, at `sigma * sigma_0`. Layers take turns over
-        the channels, and not channels over the layers, because batch normalization is joint.
+        Layers take turns over the channels, because batch normalization is joint.
         """
         tensors = [[image] * len(scales)]
         for call, node in zip(self._calls, self.nodes, strict=True):
@@ -229,12 +228,9 @@ def _walk(model: keras.Model, source: int, calls: list[Call]) -> int:
         for layer in model.layers:
             source = _append(layer, [source], {}, False, calls)
         return source
-    inputs, outputs = (getattr(model, name, None) for name in ("inputs", "outputs"))
-    if not inputs or not outputs or len(inputs) + len(outputs) != 2:
-        raise ValueError(
-            "`network` must be a sequential or functional model with one input and one output, and "
-            f"so must be the models in it. Received: {model!r}"
-        )
+    ends = (getattr(model, name, None) or () for name in ("inputs", "outputs"))
+    text = "be sequential or functional, with one input and one output, as the models in it must"
+    require(all(len(tensors) == 1 for tensors in ends), "network", text, model)
     return _walk_graph(model, source, calls)
 
 

@@ -67,16 +67,13 @@ def _product(matrix: Matrix, x: Any, training: bool | None = True) -> Any:
 
 
 def _windows(x: Any, starts: Any, width: int, size: Any, training: bool | None) -> Any:
-    """Rows of `x` from each start on, `width` of them, one window after the other.
-
-    In training, `x` is cut into pieces that are joined anew, whose gradients are of the same kind,
-    where that of a gather adds up row by row.
-    """
+    """Rows of `x` from each start on, `width` of them, one window after the other."""
     if not training or not isinstance(starts, np.ndarray) or size < width:
         starts = ops.reshape(ops.cast(starts, "int32"), (-1, 1))
         # Windows are wider than the smallest images, where their last weights are zero.
         index = ops.minimum(starts + np.arange(width, dtype="int32"), size - 1)
         return ops.take(x, ops.reshape(index, (-1,)), axis=1)
+    # Pieces that are joined anew have gradients of the same kind; that of a gather adds up rows.
     starts = starts.astype("int64")
     cuts = np.unique([starts, starts + width])
     cuts = cuts[(cuts > 0) & (cuts < size)]
@@ -97,10 +94,7 @@ def swap_axes(x: Any) -> Any:
 
 
 def smooth_depthwise(x: Any, sigma: float, margin: int, boundary: str, truncation: float) -> Any:
-    """Smoothing by two depthwise convolutions; any height and width, known or not.
-
-    Returns the smoothed image with `margin` more pixels on each side, as the stencils need them.
-    """
+    """Smoothing by depthwise convolutions, with `margin` more pixels on each side for stencils."""
     kernel = gaussian_kernel(sigma, truncation)
     batch, height, width, channels = ops.shape(x)
     taps = np.broadcast_to(kernel[:, None], (len(kernel), channels))

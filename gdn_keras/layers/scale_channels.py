@@ -15,6 +15,7 @@ from gdn_keras.checks import (
     check_positive,
     check_scales,
     check_surround,
+    require,
 )
 from gdn_keras.layers._channels import Channels
 from gdn_keras.layers._runner import Runner
@@ -99,8 +100,7 @@ class ScaleChannels(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.supports_jit = PAYS_TO_JIT
-        if not isinstance(network, keras.Model):
-            raise ValueError(f"`network` must be a keras.Model. Received: network={network!r}")
+        require(isinstance(network, keras.Model), "network", "be a keras.Model", network)
         self.network = network
         self.scales = check_scales(scales)
         self.pooling = pooling
@@ -111,12 +111,11 @@ class ScaleChannels(keras.layers.Layer):
         self.surround = check_surround(surround)
         self._pool = None if pooling is None else ScalePooling(pooling, dtype=self.dtype_policy)
         self._read()
-        if network in _TAKEN:
-            raise ValueError(
-                "`network` must not be in another ScaleChannels layer, or files would lose what "
-                "they share: call one layer twice, or take keras.models.clone_model(network). "
-                f"Received: network={network!r}"
-            )
+        text = (
+            "not be in another ScaleChannels layer, or files would lose what they share: call one "
+            "layer twice, or take keras.models.clone_model(network)"
+        )
+        require(network not in _TAKEN, "network", text, network)
         _TAKEN.add(network)
 
     def _read(self) -> Runner:
@@ -134,11 +133,11 @@ class ScaleChannels(keras.layers.Layer):
                 f"network={self.network!r}"
             )
         averages = any(isinstance(x, keras.layers.GlobalAveragePooling2D) for x in runner.layers)
-        if self.surround and (has_maps or averages):
-            raise ValueError(
-                "`surround` must be 0 for a network without a read-out, or one that averages over "
-                f"places: those are places of the image. Received: surround={self.surround!r}"
-            )
+        text = (
+            "be 0 for a network without a read-out, or one that averages over places: those are "
+            "places of the image"
+        )
+        require(not (self.surround and (has_maps or averages)), "surround", text, self.surround)
         return runner
 
     @property

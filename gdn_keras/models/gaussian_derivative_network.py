@@ -12,6 +12,7 @@ from gdn_keras.checks import (
     check_integer,
     check_positive,
     check_widths,
+    require,
 )
 from gdn_keras.layers import (
     CentralPixel,
@@ -131,7 +132,11 @@ def gaussian_derivative_network(
     jet = {"order": order, "zero_order": zero_order, "use_bias": False}
     jet |= {"boundary": boundary, "truncation": truncation}
     layers = [
-        [GaussianDerivative(n, sigma, dtype=policy, **jet), ScaleBatchNormalization(dtype=policy)]
+        [
+            GaussianDerivative(n, sigma, dtype=policy, **jet),
+            ScaleBatchNormalization(dtype=policy),
+            keras.layers.ReLU(dtype=policy),
+        ]
         for n, sigma in zip(widths, sigmas[:-1], strict=True)
     ]
     head = _head(num_classes, readout, sigmas[-1], jet, logits)
@@ -142,40 +147,27 @@ def gaussian_derivative_network(
     any_image = keras.Input((None, None, input_shape[-1]), name="images")
     network = _shared_network(layers, head, box_layer, any_image, residual)
 
+    options = {"sampling": sampling, "density": density, "cone": cone, "surround": surround}
+    options |= {"readout": "points" if readout == "points" else "map", "pooling": None}
+    channels = ScaleChannels(network, scales, name="scale_channels", dtype=policy, **options)
     images = keras.Input(input_shape, name="images")
-    stack = ScaleChannels(
-        network,
-        scales,
-        pooling=None,
-        sampling=sampling,
-        density=density,
-        cone=cone,
-        readout="points" if readout == "points" else "map",
-        surround=surround,
-        name="scale_channels",
-        dtype=policy,
-    )(images)
     if readout == "points":
-        return ImageModel(images, stack, name=name)
+        return ImageModel(images, channels(images), name=name)
     pooling = "max" if pooling is None else pooling
     pool = ScalePooling(pooling, scale_dropout, dtype=logits, name="scale_pooling")
-    return ImageModel(images, pool(stack), name=name)
+    return ImageModel(images, pool(channels(images)), name=name)
 
 
 def _check_sigmas(
     value: Sequence[float] | None, scale_ratio: float, count: int
 ) -> tuple[float, ...]:
     """Of the layers in units of sigma_0: those that are given, or a geometric progression."""
-    if check_positive("scale_ratio", scale_ratio) < 1:
-        raise ValueError(f"`scale_ratio` must be >= 1. Received: scale_ratio={scale_ratio!r}")
+    require(check_positive("scale_ratio", scale_ratio) >= 1, "scale_ratio", "be >= 1", scale_ratio)
     if value is None:
         return tuple(scale_ratio**k for k in range(count))
     sigmas = tuple(check_positive("sigmas", sigma) for sigma in np.atleast_1d(value).tolist())
-    if len(sigmas) != count or list(sigmas) != sorted(sigmas):
-        raise ValueError(
-            f"`sigmas` must be {count} numbers that do not decrease, one for each of `widths` and "
-            f"one for the last layer. Received: sigmas={value!r}"
-        )
+    text = f"be {count} numbers that do not decrease, one for each of `widths` and the last layer"
+    require(len(sigmas) == count and list(sigmas) == sorted(sigmas), "sigmas", text, value)
     return sigmas
 
 
@@ -204,12 +196,10 @@ def _shared_network(
     residual: bool,
 ) -> keras.Model:
     """A cascade; or the first layer, then blocks of two with a skip, and one that is left over."""
-    dtype = layers[0][0].dtype_policy
-    layers = [[*layer, keras.layers.ReLU(dtype=dtype)] for layer in layers]
     if not residual and boxes is None:
         cascade = [part for layer in layers for part in layer]
         return keras.Sequential([*cascade, *head], name="shared_network")
-    x = _through(layers[0], inputs)
+    x, dtype = _through(layers[0], inputs), layers[0][0].dtype_policy
     size = 2 if residual else 1
     for block in (layers[k : k + size] for k in range(1, len(layers), size)):
         *parts, relu = [part for layer in block for part in layer]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy as np
 
-from gdn_keras.checks import check_images
+from gdn_keras.checks import check_images, require
 
 # A mixin in fact: Keras changes the bases of functional models, which would reach subclassed ones.
 _Model = keras.Model if TYPE_CHECKING else object
@@ -136,14 +136,10 @@ class Classifier(CheckedImages, PackedNetwork):
         preprocessor: keras.layers.Layer | None = None,
         **kwargs: Any,
     ):
-        if not isinstance(network, keras.Model) or not network.built:
-            raise ValueError(
-                f"`network` must be a functional or built model. Received: network={network!r}"
-            )
-        if preprocessor is not None and not isinstance(preprocessor, keras.layers.Layer):
-            raise ValueError(
-                f"`preprocessor` must be a Keras layer. Received: preprocessor={preprocessor!r}"
-            )
+        built = isinstance(network, keras.Model) and network.built
+        require(built, "network", "be a functional or built model", network)
+        layer = preprocessor is None or isinstance(preprocessor, keras.layers.Layer)
+        require(layer, "preprocessor", "be a Keras layer", preprocessor)
         super().__init__(network, preprocessor, **kwargs)
         self.class_names = tuple(check_names(class_names, network.output_shape[-1], distinct=True))
 
@@ -168,9 +164,6 @@ def check_names(names: Sequence[str] | None, count: int, distinct: bool = False)
     """Names of classes; their numbers if there are none."""
     names = [str(k) for k in range(count)] if names is None else list(names)
     fit = len(names) == count and all(isinstance(name, str) for name in names)
-    if not fit or (distinct and len({*names}) < count):
-        raise ValueError(
-            f"`class_names` must be {count} strings, one for each class"
-            f"{', all of them different' * distinct}. Received: class_names={names!r}"
-        )
+    text = f"be {count} strings, one for each class{', all of them different' * distinct}"
+    require(fit and not (distinct and len({*names}) < count), "class_names", text, names)
     return names

@@ -123,10 +123,7 @@ class Plan:
 
     @functools.cached_property
     def reaches(self) -> list[float]:
-        """Standard deviation of all smoothing between each tensor and the centre, in sigma_0.
-
-        `EVERYWHERE` for what is read at all places.
-        """
+        """Standard deviation of all smoothing between tensors and centre, or `EVERYWHERE`."""
         variance = [0.0] * (len(self.nodes) + 1)
         variance[-1] = EVERYWHERE
         for own, node in reversed([*enumerate(self.nodes, start=1)]):
@@ -141,10 +138,7 @@ class Plan:
         return [math.sqrt(v) for v in variance]
 
     def batches(self, shape: tuple[Any, Any], scales: Sequence[float]) -> tuple[Batch, ...]:
-        """The grids of all scale channels for images of a height and width, finest channel first.
-
-        Neighbouring channels of equal grids are one batch.
-        """
+        """The grids of all channels, finest first; neighbours of equal grids are one batch."""
         return _batches(self, tuple(shape), tuple(scales))
 
     def point_grids(self, shape: tuple[Any, Any], scales: Sequence[float]) -> tuple[PointGrid, ...]:
@@ -159,10 +153,7 @@ class Plan:
         return tuple(found)
 
     def operators(self, batch: Batch, source: int, target: int) -> tuple[Operator | None, ...]:
-        """What brings one tensor to the grid of another that is computed from it, by channel.
-
-        `None` where their steps are equal, and there is nothing to do but to crop.
-        """
+        """What brings one tensor to the grid of another, by channel; `None` where a crop does."""
         onto, lifted = batch.grids[target], self.spacings[source] == 0
         sources = batch.images if lifted else (batch.grids[source],)
         found = tuple(
@@ -279,12 +270,11 @@ def dense_costs(
     """`Plan.costs` for dense sampling: two depthwise convolutions and one with the stencils."""
     points, costs = shape[0] * shape[1], []
     for n, node in enumerate(nodes):
-        c_in, c_out, mixing, smoothing = features[node.inputs[0]], features[n + 1], 0, 0
-        for scale in scales if node.sigma else ():
-            taps = 2 * truncation_radius((node.sigma or 0) * scale, truncation) + 1
-            smoothing += 2 * taps * points * c_in
-            mixing += (2 * node.margin + 1) ** 2 * points * c_in * c_out
-        costs.append(Cost(smoothing, mixing))
+        c_in, c_out = features[node.inputs[0]], features[n + 1]
+        sigmas = [node.sigma * scale for scale in scales] if node.sigma else []
+        taps = sum(2 * (2 * truncation_radius(sigma, truncation) + 1) for sigma in sigmas)
+        stencils = len(sigmas) * (2 * node.margin + 1) ** 2
+        costs.append(Cost(taps * points * c_in, stencils * points * c_in * c_out))
     return costs
 
 
