@@ -124,8 +124,9 @@ def _reference(truth: Mapping[str, np.ndarray], extent: float) -> dict[str, Any]
     """The dataset of a `COCO` object, with squares of the longer sides as areas."""
     rows, labels = _rows(truth), np.asarray(truth["labels"])
     if "sizes" in truth:
-        for row, size in zip(rows, np.asarray(truth["sizes"])[labels >= 0], strict=True):
-            row["area"] = float(extent * size) ** 2
+        sizes = np.asarray(truth["sizes"], "float64")[labels >= 0]
+        for row, size in zip(rows, sizes.tolist(), strict=True):
+            row["area"] = (extent * size) ** 2
     return {
         "info": {},
         "images": [{"id": image} for image in range(len(labels))],

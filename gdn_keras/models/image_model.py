@@ -136,10 +136,10 @@ class Classifier(CheckedImages, PackedNetwork):
         preprocessor: keras.layers.Layer | None = None,
         **kwargs: Any,
     ):
-        built = isinstance(network, keras.Model) and network.built
-        require(built, "network", "be a functional or built model", network)
-        layer = preprocessor is None or isinstance(preprocessor, keras.layers.Layer)
-        require(layer, "preprocessor", "be a Keras layer", preprocessor)
+        is_built = isinstance(network, keras.Model) and network.built
+        require(is_built, "network", "be a functional or built model", network)
+        is_layer = preprocessor is None or isinstance(preprocessor, keras.layers.Layer)
+        require(is_layer, "preprocessor", "be a Keras layer", preprocessor)
         super().__init__(network, preprocessor, **kwargs)
         self.class_names = tuple(check_names(class_names, network.output_shape[-1], distinct=True))
 
