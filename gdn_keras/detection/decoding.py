@@ -8,14 +8,15 @@ import keras
 import numpy as np
 from keras import ops
 
-from gdn_keras.detection.targets import SHARPNESS
+from gdn_keras.detection.targets import SHARPNESS, from_middle
 from gdn_keras.scale_space import PointGrid
 
-# Maxima that are looked at for each detection that may be returned.
-_CANDIDATES = 4
+_CANDIDATES = 4  # maxima that are looked at for each detection that may be returned
 
 # Share of the size that the heat has in the size of a regressed box, chosen on validation digits.
 _SHARE_OF_HEAT = 0.3
+
+_BESIDE = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))  # a point and its neighbours
 
 
 def decode_points(
@@ -56,11 +57,19 @@ def decode_points(
     logits = predictions[..., :num_classes]
     index, valid = _find_maxima(ops.max(logits, axis=-1), grids, _CANDIDATES * max_detections)
     heat, table = ops.sigmoid(logits), _Table.of(grids)
-    label = _label(heat, index, table)
+    channel, row, column = cells = table.cells(index)
+    beside = [table.points(channel, row + dy, column + dx) for dy, dx in _BESIDE]
+    shares = (
+        ops.cast(exists, "float32")[..., None] * _at_points(heat, point) for point, exists in beside
+    )
+    label = ops.argmax(sum(shares), axis=-1)
     octaves = channel_spacing([grid.scale for grid in grids]) if len(grids) > 1 else 0.0
-    peak = _refine(logits, label, index, table, octaves, per_octave)
+    peak = _refine(logits, label, cells, table, octaves, per_octave)
     if predictions.shape[-1] > num_classes:
-        peak = _regressed(peak, heat, predictions[..., num_classes:], label, index, table)
+        for other in (channel - 1, channel + 1):
+            next_to_it = table.nearest(other, peak.x, peak.y)[:2]
+            beside.append(table.points(other, *next_to_it))
+        peak = _regressed(peak, heat, predictions[..., num_classes:], label, beside, table)
     width, height = extent * peak.width, extent * peak.height
     x, y = (ops.cast(n, "float32") / 2 + at for n, at in zip(shape[::-1], peak[:2], strict=True))
     boxes = ops.stack([x - width / 2, y - height / 2, x + width / 2, y + height / 2], axis=-1)
@@ -98,18 +107,10 @@ class _Table(NamedTuple):
 
     @classmethod
     def of(cls, grids: Sequence[PointGrid]) -> "_Table":
-        first, rows, columns = [0], [], []
-        for grid in grids:
-            rows.append(ops.cast(grid.rows, "int32"))
-            columns.append(ops.cast(grid.columns, "int32"))
-            first.append(first[-1] + rows[-1] * columns[-1])
-        return cls(
-            ops.stack([ops.cast(n, "int32") for n in first[:-1]]),
-            ops.stack(rows),
-            ops.stack(columns),
-            ops.convert_to_tensor([grid.scale for grid in grids], "float32"),
-            ops.convert_to_tensor([grid.step for grid in grids], "float32"),
-        )
+        scale, step, *counts = zip(*grids, strict=True)
+        rows, columns = (ops.stack([ops.cast(n, "int32") for n in sizes]) for sizes in counts)
+        scale, step = (ops.convert_to_tensor(values, "float32") for values in (scale, step))
+        return cls(ops.cumsum(rows * columns) - rows * columns, rows, columns, scale, step)
 
     def __getitem__(self, channel: Any) -> "_Table":
         return _Table(*(ops.take(vector, channel) for vector in self))
@@ -132,19 +133,19 @@ class _Table(NamedTuple):
     def positions(self, channel: Any, row: Any, column: Any, dx: Any, dy: Any) -> tuple[Any, ...]:
         """x and y of cells, moved by so many steps, and the scale of their channels."""
         grid = self[channel]
-        x = grid.step * (ops.cast(column, "float32") + dx - _middle(grid.columns))
-        y = grid.step * (ops.cast(row, "float32") + dy - _middle(grid.rows))
+        x = grid.step * (from_middle(column, grid.columns) + dx)
+        y = grid.step * (from_middle(row, grid.rows) + dy)
         return x, y, grid.scale
 
     def nearest(self, channel: Any, x: Any, y: Any) -> tuple[Any, Any, Any]:
-        """Row and column of a channel's points that are next to positions, and the distances.
+        """Row and column of the points next to positions, and the squared distances in steps.
 
-        The distances are squared, in steps. A channel that there is not is the next one.
+        In a channel, or in the next one where there is none.
         """
         grid = self[ops.clip(channel, 0, self.channels - 1)]
         cells, distance = [], 0.0
         for at, count in ((y, grid.rows), (x, grid.columns)):
-            place = at / grid.step + _middle(count)
+            place = at / grid.step - from_middle(0, count)
             near = ops.clip(ops.round(place), 0, ops.cast(count - 1, "float32"))
             distance = distance + (place - near) ** 2
             cells.append(ops.cast(near, "int32"))
@@ -157,16 +158,13 @@ class _Table(NamedTuple):
 
 
 class _Peak(NamedTuple):
-    """Maxima between points: position from the image's centre, and log of the heat, to rank them.
-
-    The parabola may rise above one, the log then above zero.
-    """
+    """Maxima between points, from the image's centre, and the log of their heat, to rank them."""
 
     x: Any
     y: Any
     width: Any
     height: Any
-    score: Any
+    score: Any  # the parabola may rise above one, the log then above zero
 
 
 def _find_maxima(scores: Any, grids: Sequence[PointGrid], count: int) -> tuple[Any, Any]:
@@ -184,9 +182,10 @@ def _find_maxima(scores: Any, grids: Sequence[PointGrid], count: int) -> tuple[A
 
 
 def _refine(
-    logits: Any, label: Any, index: Any, table: _Table, octaves: float, per_octave: float
+    logits: Any, label: Any, cells: Any, table: _Table, octaves: float, per_octave: float
 ) -> _Peak:
-    """The vertices about maxima over position."""
+    """The vertices about maxima over position, in cells of the table."""
+    channel, row, column = cells
 
     def log_heat(channel: Any, row: Any, column: Any) -> tuple[Any, Any]:
         """Log of the heat in cells, and whether there are any."""
@@ -200,7 +199,6 @@ def _refine(
         # The fall of the targets over position is known, and taken out.
         return value + SHARPNESS * ops.minimum(distance, 0.5), exists
 
-    channel, row, column = table.cells(index)
     here, _ = log_heat(channel, row, column)
     dx = _vertex(log_heat(channel, row, column - 1), here, log_heat(channel, row, column + 1))
     dy = _vertex(log_heat(channel, row - 1, column), here, log_heat(channel, row + 1, column))
@@ -229,11 +227,10 @@ def _vertex(left: tuple[Any, Any], here: Any, right: tuple[Any, Any], spacing: f
     return ops.clip((high - low) / (2 * curvature), -0.5, 0.5)
 
 
-def _regressed(peak: _Peak, heat: Any, boxes: Any, label: Any, index: Any, table: _Table) -> _Peak:
-    """The peak with the mean of the boxes that the network gives around it."""
-    channel, _, _ = table.cells(index)
-    beyond = [(n, *table.nearest(n, peak.x, peak.y)[:2]) for n in (channel - 1, channel + 1)]
-    around = [*_points_beside(index, table), *(table.points(*cell) for cell in beyond)]
+def _regressed(
+    peak: _Peak, heat: Any, boxes: Any, label: Any, around: list[tuple[Any, Any]], table: _Table
+) -> _Peak:
+    """The peak with the mean of the boxes that the network gives at points around it."""
     total, weights = 0.0, 0.0
     for point, exists in around:
         weight = ops.cast(exists, "float32") * _at_classes(heat, point, label)
@@ -244,21 +241,6 @@ def _regressed(peak: _Peak, heat: Any, boxes: Any, label: Any, index: Any, table
         change = _SHARE_OF_HEAT * (ops.log(peak.width) - ops.maximum(width, height))
         width, height = width + change, height + change
     return _Peak(x, y, ops.exp(width), ops.exp(height), peak.score)
-
-
-def _points_beside(index: Any, table: _Table) -> list[tuple[Any, Any]]:
-    """Numbers of points themselves and of the four next to each; if they exist."""
-    channel, row, column = table.cells(index)
-    steps = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))
-    return [table.points(channel, row + dy, column + dx) for dy, dx in steps]
-
-
-def _label(heat: Any, index: Any, table: _Table) -> Any:
-    """The class that has most heat at and beside maxima."""
-    total = 0.0
-    for point, exists in _points_beside(index, table):
-        total = total + ops.cast(exists, "float32")[..., None] * _at_points(heat, point)
-    return ops.argmax(total, axis=-1)
 
 
 def _box_of(seen: Any, point: Any, table: _Table) -> Any:
@@ -277,17 +259,17 @@ def _best(
         # Suppression takes the square of their number: less those that are finite in no image.
         most = ops.max(ops.sum(ops.cast(score > -float("inf"), "int32"), axis=1))
         score, order = score[:, :most], order[:, :most]
-    found = {name: _at_points(values, order) for name, values in found.items()}
-    kept = non_maximum_suppression(found["boxes"], score > -float("inf"), *thresholds)
+    boxes = _at_points(found["boxes"], order)
+    kept = non_maximum_suppression(boxes, score > -float("inf"), *thresholds)
     # There may be fewer of them than are asked for.
+    padding = (0, 0), (0, count)
     score = ops.where(kept, score, -float("inf"))
-    score = ops.pad(score, ((0, 0), (0, count)), constant_values=-float("inf"))
-    score, order = ops.top_k(score, count)
+    score, place = ops.top_k(ops.pad(score, padding, constant_values=-float("inf")), count)
+    order = ops.take_along_axis(ops.pad(order, padding), place, axis=1)
     is_found = score > -float("inf")
     best = {"num_detections": ops.sum(ops.cast(is_found, "int32"), axis=1)}
     for name, values in found.items():
         mask = is_found[..., None] if name == "boxes" else is_found
-        values = ops.pad(values, ((0, 0), (0, count), (0, 0))[: len(values.shape)])
         best[name] = ops.where(mask, _at_points(values, order), -1.0)
     return {**best, "labels": ops.cast(best["labels"], "int32")}
 
@@ -304,11 +286,6 @@ def _at_classes(logits: Any, index: Any, label: Any) -> Any:
     classes = logits.shape[-1]
     flat = ops.reshape(logits, (ops.shape(logits)[0], -1))
     return ops.take_along_axis(flat, index * classes + ops.cast(label, "int32"), axis=1)
-
-
-def _middle(count: Any) -> Any:
-    """The middle of a grid, in steps from its first point."""
-    return (ops.cast(count, "float32") - 1) / 2
 
 
 def non_maximum_suppression(

@@ -9,7 +9,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from gdn_keras.checks import check_choice, check_integer, check_positive, check_share
+from gdn_keras.checks import check_choice, check_integer, check_positive, check_share, require
+from gdn_keras.detection import targets
 from gdn_keras.detection.decoding import channel_spacing, decode_points
 from gdn_keras.detection.input_checks import (
     TargetChecker,
@@ -19,18 +20,6 @@ from gdn_keras.detection.input_checks import (
     checked_images,
     checked_targets,
     dense_targets,
-)
-from gdn_keras.detection.targets import (
-    box_loss,
-    box_targets,
-    class_heat,
-    grid_points,
-    heat_loss,
-    object_distance,
-    object_heat,
-    overlap_loss,
-    spread_over_replicas,
-    sum_over_replicas,
 )
 from gdn_keras.models.image_model import PackedNetwork, check_names
 from gdn_keras.scale_space import PointGrid
@@ -43,8 +32,10 @@ _BOX_WEIGHT, _OVERLAP_WEIGHT = 4.0, 2.0
 
 _ANY_SIDE = 64  # of images, where a network takes all: its channels are the same for each
 
-_THRESHOLDS = ("confidence_threshold", "iou_threshold", "part_threshold", "max_detections")
-_SIZES = ("num_classes", "extent", "per_octave")
+_DECODING = (
+    "num_classes", "extent", "per_octave",
+    "confidence_threshold", "iou_threshold", "part_threshold", "max_detections",
+)  # fmt: skip
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -54,7 +45,7 @@ class Detector(PackedNetwork):
     The network scores each class at the points of its scale channels. It learns a blob of heat for
     each object, at the object's place and at the scale of its size, in units of each channel's own
     grid (`gdn_keras.detection.targets`). What it learns at one size therefore holds at all sizes
-    that its channels cover; maxima are read off between points and between channels.
+    that its channels cover.
 
     Example:
 
@@ -69,10 +60,10 @@ class Detector(PackedNetwork):
     >>> found["boxes"], found["labels"], found["confidence"], found["size"]
 
     Args:
-        network: Model from images to `[batch, points, features]`. One of its layers has a method
-            `point_grids((height, width))` that gives a `PointGrid` for each channel, in the order
-            of the points. The features are logits of the classes; with four more, boxes are
-            regressed and need not be square.
+        network: Model from images to `[batch, points, features]`: logits of the classes, with four
+            numbers more where boxes are regressed and need not be square. One of its layers has a
+            method `point_grids((height, width))` that gives a `PointGrid` for each channel, in the
+            order of the points.
         num_classes: Number of classes.
         extent: Longer side of an object of size 1, in pixels: what the channel of sigma_0 = 1
             responds to. 20 is a digit of MNIST.
@@ -84,9 +75,9 @@ class Detector(PackedNetwork):
             `keras.utils.bounding_boxes`.
         confidence_threshold: Least confidence of a detection.
         iou_threshold: Greatest overlap, intersection over union, of two detections.
-        part_threshold: Greatest share of a detection that lies in one of higher confidence. Below 1
-            where objects do not stand in front of one another: what is found inside of an object
-            then is a part of it.
+        part_threshold: Greatest share of a detection that lies in one of higher confidence. Below
+            1, what is found inside of an object is a part of it: for objects that do not stand in
+            front of one another.
         max_detections: Greatest number of detections in an image.
         class_names: Names of the classes, which travel with the model; their numbers by default.
         **kwargs: Passed to `keras.Model`.
@@ -112,8 +103,7 @@ class Detector(PackedNetwork):
         **kwargs: Any,
     ):
         super().__init__(network, preprocessor, **kwargs)
-        # XLA needs to know the size of the images, and on CPUs convolves slowly.
-        self.supports_jit = keras.backend.backend() != "tensorflow"
+        self.supports_jit = keras.backend.backend() != "tensorflow"  # XLA must know image sizes
         self.num_classes = check_integer("num_classes", num_classes)
         self.extent = check_positive("extent", extent)
         self.per_octave = check_choice("per_octave", per_octave, (1, 2))
@@ -133,8 +123,7 @@ class Detector(PackedNetwork):
             )
         shape = [side or _ANY_SIDE for side in network.input_shape[1:3]]
         self._scales = tuple(float(grid.scale) for grid in self._channels.point_grids(shape))
-        if len(self._scales) > 1:
-            # Now, not after a training: `predict` reads between the channels.
+        if len(self._scales) > 1:  # checked now, not after a training
             channel_spacing(self._scales)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
@@ -148,20 +137,15 @@ class Detector(PackedNetwork):
 
     def point_grids(self, images: Any) -> tuple[tuple[PointGrid, ...], tuple[Any, Any]]:
         """The grids of the channels for these images, and the images' height and width."""
-        shape = tuple(images.shape[1:3])
-        if None in shape:
-            shape = tuple(ops.shape(images)[1:3])
-        return self._channels.point_grids(shape), shape
+        _, height, width, _ = ops.shape(images)
+        return self._channels.point_grids((height, width)), (height, width)
 
     def compile(self, optimizer: Any = "rmsprop", loss: Any = None, **kwargs: Any) -> None:
         """As for any Keras model, without a loss, which a detector has, and without metrics."""
         names = ("loss_weights", "metrics", "weighted_metrics")
+        text = "be left out: a detector has its own loss; `evaluate_detector` measures precision"
         for name, value in {"loss": loss, **{n: kwargs.pop(n, None) for n in names}}.items():
-            if value is not None:
-                raise ValueError(
-                    f"`{name}` must be left out, since a detector has its own loss; "
-                    f"`evaluate_detector` measures its precision. Received: {name}={value!r}"
-                )
+            require(value is None, name, text, value)
         super().compile(optimizer, **kwargs)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
@@ -183,17 +167,21 @@ class Detector(PackedNetwork):
             checkers.append(self._checker())
             images, truth, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
             images = self._checked(images, truth, checkers[1])
-            is_pair = isinstance(validation_data, list | tuple)
-            pack = keras.utils.pack_x_y_sample_weight
-            validation_data = pack(images, truth, weights) if is_pair else images
-        callbacks, conclusion = kwargs.pop("callbacks", None), _Conclusion(checkers)
+            validation_data = keras.utils.pack_x_y_sample_weight(images, truth, weights)
+
+        def conclude(epoch: int, logs: Any) -> None:
+            for checker in checkers:
+                checker.conclude()
+
+        callbacks = kwargs.pop("callbacks", None) or []
+        conclusion = keras.callbacks.LambdaCallback(on_epoch_end=conclude)
         if isinstance(callbacks, keras.callbacks.CallbackList):
             callbacks.callbacks.append(conclusion)
         else:
-            callbacks = [*keras.tree.flatten(callbacks or []), conclusion]
-        options = {"callbacks": callbacks, "validation_data": validation_data, **kwargs}
+            callbacks = [*keras.tree.flatten(callbacks), conclusion]
+        kwargs |= {"callbacks": callbacks, "validation_data": validation_data}
         with _in_own_words(checkers):
-            return super().fit(x, y, **options)
+            return super().fit(x, y, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As for any Keras model; boxes and labels are checked as in `fit`."""
@@ -239,11 +227,9 @@ class Detector(PackedNetwork):
         return checked_images(x, self.network.input_shape[-1], self.takes_pixels)
 
     def _checker(self) -> TargetChecker:
-        sides = 0.0, math.inf
-        if len(self._scales) > 1:
-            low, high = self.size_range
-            more = 2 ** (0.5 / self.per_octave) * 1.01  # up to a whole channel beyond the last one
-            sides = low / more, high * more
+        low, high = self.size_range
+        more = 2 ** (0.5 / self.per_octave) * 1.01  # up to a whole channel beyond the last one
+        sides = (low / more, high * more) if len(self._scales) > 1 else (0.0, math.inf)
         return TargetChecker(self.bounding_box_format, self.num_classes, sides)
 
     def _checked(self, x: Any, y: Any, checker: TargetChecker) -> Any:
@@ -262,27 +248,26 @@ class Detector(PackedNetwork):
             raise ValueError("A detector takes no sample weights. Received: `sample_weight`")
         grids, shape = self.point_grids(x)
         boxes, labels = self._boxes_and_labels(y, shape)
-        points = grid_points(grids, shape)
-        distance = object_distance(points, boxes, self.extent, self.per_octave, len(grids) == 1)
-        heat, counted = object_heat(distance, labels)
-        y_pred = ops.cast(y_pred, "float32")
-        targets = class_heat(heat, labels, self.num_classes)
+        points, sizes = targets.grid_points(grids, shape), (self.extent, self.per_octave)
+        distance = targets.object_distance(points, boxes, *sizes, any_size=len(grids) == 1)
+        heat, counted = targets.object_heat(distance, labels)
         nearest = ops.max(heat, axis=-1)
         objects = ops.sum(ops.cast(labels >= 0, "float32"))
-        counts = sum_over_replicas(ops.stack([objects, ops.sum(nearest)]))
+        counts = targets.sum_over_replicas(ops.stack([objects, ops.sum(nearest)]))
         objects, total_heat = ops.unstack(ops.maximum(counts, 1.0))
-        loss = heat_loss(targets, y_pred[..., : self.num_classes], counted) / objects
+        y_pred = ops.cast(y_pred, "float32")
+        expected = targets.class_heat(heat, labels, self.num_classes)
+        logits, said = y_pred[..., : self.num_classes], y_pred[..., self.num_classes :]
+        loss = targets.heat_loss(expected, logits, counted) / objects
         if self.features > self.num_classes:
-            seen = box_targets(points, heat, boxes, self.extent)
-            said = y_pred[..., self.num_classes :]
+            seen = targets.box_targets(points, heat, boxes, self.extent)
             unit = points.step / (self.extent * points.scale)
-            errors = _BOX_WEIGHT * box_loss(seen, said, nearest)
-            errors += _OVERLAP_WEIGHT * overlap_loss(seen, said, nearest, unit)
+            errors = _BOX_WEIGHT * targets.box_loss(seen, said, nearest)
+            errors += _OVERLAP_WEIGHT * targets.overlap_loss(seen, said, nearest, unit)
             loss += errors / total_heat
-        if self.losses:
-            # Those of regularizers and of `add_loss`, by Keras.
+        if self.losses:  # of regularizers and of `add_loss`
             loss += super().compute_loss(x, y, y_pred)
-        return spread_over_replicas(loss)
+        return targets.spread_over_replicas(loss)
 
     def _boxes_and_labels(self, y: Any, shape: tuple[Any, Any]) -> tuple[Any, Any]:
         """Padded boxes (x1, y1, x2, y2) and labels, with at least one entry of padding."""
@@ -299,7 +284,7 @@ class Detector(PackedNetwork):
     def decode_predictions(self, predictions: Any, images: Any) -> dict[str, Any]:
         """The objects in images, given the features at their points; see `decode_points`."""
         grids, shape = self.point_grids(images)
-        options = {name: getattr(self, name) for name in (*_SIZES, *_THRESHOLDS)}
+        options = {name: getattr(self, name) for name in _DECODING}
         found = decode_points(predictions, grids, shape, **options)
         boxes = converted_boxes(found["boxes"], "xyxy", self.bounding_box_format, shape)
         is_found = ops.expand_dims(found["labels"] >= 0, -1)
@@ -331,23 +316,11 @@ class Detector(PackedNetwork):
         return type(self)(**{**self._arguments(), **arguments})
 
     def _arguments(self) -> dict[str, Any]:
-        names = ("network", "preprocessor", "bounding_box_format", "class_names")
-        return {name: getattr(self, name) for name in (*names, *_SIZES, *_THRESHOLDS)}
+        names = ("network", "preprocessor", "bounding_box_format", "class_names", *_DECODING)
+        return {name: getattr(self, name) for name in names}
 
     def get_config(self) -> dict[str, Any]:
         return {**self._arguments(), **super().get_config()}
-
-
-class _Conclusion(keras.callbacks.Callback):
-    """Says after the first epoch what the checkers of pipelines have counted."""
-
-    def __init__(self, checkers: Sequence[TargetChecker]):
-        super().__init__()
-        self.checkers = checkers
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        for checker in self.checkers:
-            checker.conclude()
 
 
 @contextlib.contextmanager
@@ -364,13 +337,11 @@ def _in_own_words(checkers: Sequence[TargetChecker]) -> Iterator[None]:
 
 def layer_with_grids(network: keras.Model) -> keras.layers.Layer:
     """The layer that gives a network's points."""
-    for layer in network.layers if isinstance(network, keras.Model) else ():
-        if hasattr(layer, "point_grids"):
-            return layer
-    raise ValueError(
-        "`network` must be a Keras model with a layer that has a method `point_grids`, such as "
-        f'gaussian_derivative_network(readout="points"). Received: network={network!r}'
-    )
+    layers = network.layers if isinstance(network, keras.Model) else ()
+    found = [layer for layer in layers if hasattr(layer, "point_grids")]
+    text = "be a Keras model with a layer that has a method `point_grids`, such as "
+    require(found, "network", f'{text}gaussian_derivative_network(readout="points")', network)
+    return found[0]
 
 
 def converted_boxes(boxes: Any, source: str, target: str, shape: Sequence[Any]) -> Any:

@@ -74,10 +74,8 @@ def heat_maps(
 
     Example:
 
-    >>> features = detector(images, training=False)
     >>> grids, shape = detector.point_grids(images)
-    >>> maps = heat_maps(features, grids, detector.num_classes)
-    >>> [float(channel.max()) for channel in maps]
+    >>> maps = heat_maps(detector(images, training=False), grids, detector.num_classes)
 
     Args:
         predictions: `[batch, points, features]`, what a `Detector` gives for images.

@@ -13,9 +13,7 @@ from gdn_keras.checks import check_images
 from gdn_keras.detection.targets import IGNORED
 
 _LEAST_SIDE = 3
-
-# Boxes of a pipeline after which most of them may be called too small or too large.
-_ENOUGH = 100
+_ENOUGH = 100  # boxes of a pipeline after which most of them may be called too small or too large
 
 # Where x1 or the centre's x, y, then x2 or the width, y2 or the height are in a box.
 _ORDERS = {"x": (0, 1, 2, 3), "y": (1, 0, 3, 2)}
@@ -34,16 +32,14 @@ def checked_images(images: Any, channels: int, takes_pixels: bool) -> Any:
 
 def _numbers(images: Any) -> Any:
     """Raise for what is neither numbers nor a pipeline."""
-    if hasattr(images, "to_tensor"):
-        raise ValueError(
-            "Images of several sizes must be a list of arrays. "
-            f"Received: a ragged tensor of shape {tuple(images.shape)}"
-        )
     is_text = isinstance(images, str | bytes)
-    if is_text or (isinstance(images, np.ndarray) and images.dtype.kind in "OSU"):
-        shown = images if is_text else f"an array of dtype {images.dtype}"
+    is_array = isinstance(images, np.ndarray) and images.dtype.kind in "OSU"
+    if is_text or is_array or hasattr(images, "to_tensor"):
+        kind = type(images).__name__
+        shown = repr(images) if is_text else f"{kind} of {images.dtype}, {tuple(images.shape)}"
         raise ValueError(
-            f"Images must be arrays of numbers, a list of them or a pipeline. Received: {shown!r}"
+            "Images must be arrays of numbers, a list of them where they are of several sizes, or "
+            f"a pipeline. Received: {shown}"
         )
     return images
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gdn_keras.checks import require
 from gdn_keras.datasets.scenes import SceneSet
 from gdn_keras.detection.detector import Detector
 
@@ -23,9 +24,9 @@ TEST_SIZES = tuple(2.0 ** (k / 4) for k in range(-4, 13))
 class AveragePrecision(NamedTuple):
     """Average precision, mean over the classes that occur; NaN without objects.
 
-    `size` is that of the objects, or the pair that was asked for, `None` for all, and `objects` how
-    many there are. `ap50` and `ap75` are at an intersection over union of 0.5 and 0.75, `ap` is the
-    mean over 0.5, 0.55, …, 0.95, as in COCO.
+    `size` is that of the `objects`, or the pair that was asked for, `None` for all. `ap50` and
+    `ap75` are at an intersection over union of 0.5 and 0.75, `ap` is the mean over 0.5, 0.55, …,
+    0.95, as in COCO.
     """
 
     size: float | tuple[float, float] | None
@@ -82,10 +83,15 @@ def average_precision(
             evaluation.evaluate()
             evaluation.accumulate()
             precision = evaluation.eval["precision"]
-    return [
-        _entry(size, _count(reference, area), precision[:, :, :, k, 0])
-        for k, (size, area) in enumerate(zip((None, *sizes), areas, strict=True))
-    ]
+    sides = np.array([row["area"] for row in reference.dataset["annotations"]])
+    entries = []
+    for k, (size, (low, high)) in enumerate(zip((None, *sizes), areas, strict=True)):
+        objects = int(((sides >= low) & (sides <= high)).sum())
+        # Means over recalls and over the classes that occur, which are not -1.
+        by_overlap = [p[p > -1].mean() if objects else math.nan for p in precision[:, :, :, k, 0]]
+        ap50, ap75, ap = map(float, (by_overlap[0], by_overlap[5], np.mean(by_overlap)))
+        entries.append(AveragePrecision(size, objects, ap50, ap75, ap))
+    return entries
 
 
 def import_pycocotools() -> tuple[Any, Any]:
@@ -106,8 +112,8 @@ def _ranges(sizes: Sequence[Any]) -> list[tuple[float, float]]:
         return list(sizes)
     if len(sizes) < 2:
         return [(size / 2**0.25, size * 2**0.25) for size in sizes]
-    if any(b <= a for a, b in itertools.pairwise(sizes)):
-        raise ValueError(f"`sizes` must be in increasing order. Received: sizes={list(sizes)}")
+    increase = all(a < b for a, b in itertools.pairwise(sizes))
+    require(increase, "sizes", "be in increasing order", list(sizes))
     logs = np.log(np.asarray(sizes, "float64"))
     inner = (logs[:-1] + logs[1:]) / 2
     edges = np.exp([2 * logs[0] - inner[0], *inner, 2 * logs[-1] - inner[-1]])
@@ -116,51 +122,30 @@ def _ranges(sizes: Sequence[Any]) -> list[tuple[float, float]]:
 
 def _reference(truth: Mapping[str, np.ndarray], extent: float) -> dict[str, Any]:
     """The dataset of a `COCO` object, with squares of the longer sides as areas."""
-    labels, boxes = np.asarray(truth["labels"]), np.asarray(truth["boxes"], "float64")
-    sides = (boxes[..., 2:] - boxes[..., :2]).max(axis=-1, initial=0)
+    rows, labels = _rows(truth), np.asarray(truth["labels"])
     if "sizes" in truth:
-        sides = extent * np.asarray(truth["sizes"], "float64")
-    rows = [
-        {**_annotation(image, box, label), "area": side**2, "iscrowd": 0}
-        for (image, label, box), side in zip(_occupied(truth), sides[labels >= 0], strict=True)
-    ]
+        sizes = np.asarray(truth["sizes"], "float64")[labels >= 0]
+        for row, size in zip(rows, sizes.tolist(), strict=True):
+            row["area"] = (extent * size) ** 2
     return {
         "info": {},
         "images": [{"id": image} for image in range(len(labels))],
         "categories": [{"id": int(label)} for label in np.unique(labels[labels >= 0])],
-        "annotations": [{**row, "id": k + 1} for k, row in enumerate(rows)],
+        "annotations": [{**row, "id": k, "iscrowd": 0} for k, row in enumerate(rows, start=1)],
     }
 
 
-def _rows(found: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
-    confidence = np.asarray(found["confidence"])
-    scores = confidence[np.asarray(found["labels"]) >= 0]
-    return [
-        {**_annotation(image, box, label), "score": float(score)}
-        for (image, label, box), score in zip(_occupied(found), scores, strict=True)
-    ]
-
-
-def _occupied(values: Mapping[str, np.ndarray]) -> list[tuple[int, int, np.ndarray]]:
-    """Image, label and box of all that is not padding."""
+def _rows(values: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    """All that is not padding as COCO has it, with a score where there is a confidence."""
     labels, boxes = np.asarray(values["labels"]), np.asarray(values["boxes"], "float64")
-    return [(int(i), int(labels[i, k]), boxes[i, k]) for i, k in np.argwhere(labels >= 0)]
-
-
-def _annotation(image: int, box: np.ndarray, label: int) -> dict[str, Any]:
-    x1, y1, x2, y2 = box.tolist()
-    return {"image_id": image, "category_id": label, "bbox": [x1, y1, x2 - x1, y2 - y1]}
-
-
-def _count(reference: Any, area: Sequence[float]) -> int:
-    rows = reference.dataset["annotations"]
-    return len([row for row in rows if area[0] <= row["area"] <= area[1]])
-
-
-def _entry(size: Any, objects: int, precision: np.ndarray) -> AveragePrecision:
-    """Means over recalls and over the classes that occur, which are not -1."""
-    by_overlap = [float(p[p > -1].mean()) if objects else math.nan for p in precision]
-    return AveragePrecision(size, objects, by_overlap[0], by_overlap[5], float(np.mean(by_overlap)))
+    scores = np.asarray(values.get("confidence", labels), "float64")
+    rows = []
+    for image, k in np.argwhere(labels >= 0).tolist():
+        x1, y1, x2, y2 = boxes[image, k].tolist()
+        row = {"image_id": image, "category_id": int(labels[image, k]), "score": scores[image, k]}
+        width, height = x2 - x1, y2 - y1
+        rows.append({**row, "bbox": [x1, y1, width, height], "area": max(width, height) ** 2})
+    return rows
 
 
 class SizePrecision(NamedTuple):
@@ -210,11 +195,10 @@ def evaluate_detector(
     results = []
     entries = average_precision(scenes.bounding_boxes, found, sizes, detector.extent)
     for size, entry in zip((None, *sizes), entries, strict=True):
-        mine = np.ones(len(matches.size), "bool")
-        if size is not None:
-            mine = np.isclose(matches.size, size, rtol=1e-3)
+        mine = np.isclose(matches.size, matches.size if size is None else size, rtol=1e-3)
         errors = np.abs(matches.found / matches.size - 1)[mine], matches.distance[mine]
-        results.append(SizePrecision(size, *entry[1:], *(_median(values) for values in errors)))
+        medians = [float(np.median(values)) if mine.any() else None for values in errors]
+        results.append(SizePrecision(size, *entry[1:], *medians))
     return results, size_slope(matches)
 
 
@@ -247,7 +231,3 @@ def overlaps(box: np.ndarray, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray
     """The area that a box (x1, y1, x2, y2) shares with each of `boxes`, and the areas of these."""
     low, high = np.maximum(box[:2], boxes[:, :2]), np.minimum(box[2:], boxes[:, 2:])
     return np.prod(np.maximum(high - low, 0), axis=1), np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
-
-
-def _median(values: np.ndarray) -> float | None:
-    return float(np.median(values)) if len(values) else None

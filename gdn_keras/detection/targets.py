@@ -8,8 +8,8 @@ of heat in the scale space of class c:
 dx and dy in steps of each channel's own last grid, and du = log2(sigma_0 / s) * per_octave, which
 counts channels where an octave has `per_octave` of them: standard deviations of half a step and
 half a channel. Everything is in units of sigma_0, hence covariant: what is learned at one size
-holds at all. A network may be trained with channels closer together than it is used with; it then
-learns what lies between channels.
+holds at all. A network trained with channels closer together than it is used with also learns what
+lies between channels.
 
 A label of -2 marks a box that is neither object nor background, such as one of a size that is not
 to be learned: the points that would answer for it, and those around them, have no loss.
@@ -25,13 +25,9 @@ from keras import ops
 from gdn_keras.layers.scale_batch_normalization import replica_context
 from gdn_keras.scale_space import PointGrid
 
-# 1 / (2 sd^2) for a standard deviation of half a step or half a channel.
-SHARPNESS = 2.0
-
+SHARPNESS = 2.0  # 1 / (2 sd^2) for a standard deviation of half a step or half a channel
 IGNORED = -2  # the label of a box without a loss
-
-# Squared distance to an ignored box, in steps and channels, up to which points have no loss.
-_NO_LOSS = 6.0
+_NO_LOSS = 6.0  # squared distance to such a box, in steps and channels, of points without a loss
 
 
 class Points(NamedTuple):
@@ -52,7 +48,7 @@ def grid_points(grids: Sequence[PointGrid], shape: tuple[Any, Any]) -> Points:
     channels = []
     for grid in grids:
         y, x = (
-            ops.cast(length, "float32") / 2 + grid.step * _from_middle(count)
+            ops.cast(length, "float32") / 2 + grid.step * from_middle(ops.arange(count), count)
             for count, length in zip((grid.rows, grid.columns), shape, strict=True)
         )
         zeros = ops.zeros_like(y)[:, None] + ops.zeros_like(x)
@@ -61,9 +57,9 @@ def grid_points(grids: Sequence[PointGrid], shape: tuple[Any, Any]) -> Points:
     return Points(*(ops.concatenate(parts) for parts in zip(*channels, strict=True)))
 
 
-def _from_middle(count: Any) -> Any:
-    """Positions along an axis of a grid, in steps."""
-    return ops.cast(ops.arange(count), "float32") - (ops.cast(count, "float32") - 1) / 2
+def from_middle(index: Any, count: Any) -> Any:
+    """Positions of points along an axis of a grid of `count`, from its middle, in steps."""
+    return ops.cast(index, "float32") - (ops.cast(count, "float32") - 1) / 2
 
 
 def object_distance(
@@ -148,15 +144,15 @@ def overlap_loss(targets: Any, predictions: Any, heat: Any, unit: Any) -> Any:
 
     `unit` is each point's step over its `extent * sigma_0`, `[points]`.
     """
-    seen, said = (_in_units(boxes, unit) for boxes in (targets, predictions))
+
+    def in_units(boxes: Any) -> Any:
+        """(center, width, height) in units of what their channels respond to."""
+        sides = ops.exp(ops.clip(boxes[..., 2:], -4.0, 4.0))
+        return ops.concatenate([boxes[..., :2] * unit[:, None], sides], axis=-1)
+
+    seen, said = in_units(targets), in_units(predictions)
     overlap = keras.utils.bounding_boxes.compute_ciou(seen, said, "center_xywh")
     return ops.sum(heat * (1 - overlap))
-
-
-def _in_units(boxes: Any, unit: Any) -> Any:
-    """Boxes as (center, width, height) in units of what their channels respond to."""
-    sides = ops.exp(ops.clip(boxes[..., 2:], -4.0, 4.0))
-    return ops.concatenate([boxes[..., :2] * unit[:, None], sides], axis=-1)
 
 
 def sum_over_replicas(values: Any) -> Any:
@@ -171,8 +167,7 @@ def spread_over_replicas(loss: Any) -> Any:
     Keras adds up the gradients of the replicas, and logs the mean of their values, weighted by
     their images, times the number of replicas.
     """
-    replica = replica_context()
-    if replica is None:
+    if (replica := replica_context()) is None:
         return loss
     share = sum_over_replicas(loss) / replica.num_replicas_in_sync
     return share + (loss - ops.stop_gradient(loss))

@@ -13,14 +13,10 @@ from gdn_keras.checks import check_images, check_integer
 from gdn_keras.detection.detector import Detector, converted_boxes, layer_with_grids
 from gdn_keras.detection.precision import overlaps
 
-# Standard deviations of all smoothing that a tile has around the points that it answers for.
-_REACH = 3.5
-# Detections of a tile before suppression, for each that may remain.
-_CANDIDATES = 4
-# Pixels of a shift of the tiles among which the best is looked for.
-_LONGEST_SHIFT = 256
-# Steps of a grid that tiles may be off: what this changes is below 1e-3.
-_ALIGNED = 1e-3
+_REACH = 3.5  # standard deviations of all smoothing, around the points that a tile answers for
+_CANDIDATES = 4  # detections of a tile before suppression, for each that may remain
+_LONGEST_SHIFT = 256  # pixels between tiles among which the best is looked for
+_ALIGNED = 1e-3  # steps of a grid that tiles may be off; detections change by less than this
 
 _NAMES = ("boxes", "labels", "confidence", "size")
 
@@ -81,7 +77,7 @@ def _part(detector: Detector, shape: list[int]) -> Detector:
     parts = _PARTS.setdefault(detector, {})
     key = (*shape, detector.confidence_threshold, detector.max_detections)
     if key not in parts:
-        while len(parts) >= _MOST_PARTS:
+        if len(parts) == _MOST_PARTS:
             del parts[next(iter(parts))]
         parts[key] = detector.with_thresholds(
             preprocessor=None,
@@ -100,11 +96,10 @@ def _without_overlaps(
     order = np.argsort(-found["confidence"], kind="stable")
     found = {name: values[order] for name, values in found.items()}
     boxes, remains = found["boxes"], np.ones(len(found["boxes"]), "bool")
-    for k in range(len(boxes)):
+    for k, box in enumerate(boxes):
         if remains[k]:
-            shared, areas = overlaps(boxes[k], boxes[k:])
-            union = areas[0] + areas - shared
-            too_much = shared > detector.iou_threshold * union
+            shared, areas = overlaps(box, boxes[k:])
+            too_much = shared > detector.iou_threshold * (areas[0] + areas - shared)
             too_much |= shared > (detector.part_threshold + 1e-5) * areas
             remains[k + 1 :] &= ~too_much[1:]
     found = {name: values[remains][:most][None] for name, values in found.items()}
@@ -114,8 +109,7 @@ def _without_overlaps(
 
 
 def _steps_and_reach(detector: Detector) -> tuple[list[float], int]:
-    """The steps of all grids that the image is sampled on, and how far around a point it depends on
-    the image in the coarsest channel, in pixels."""
+    """The steps of all grids, and how far around a point the coarsest channel sees, in pixels."""
     channels = layer_with_grids(detector.network)
     sigmas = [layer.sigma for layer in channels.shared_layers if hasattr(layer, "sigma")]
     steps = [scale * sigma / channels.density for scale in channels.scales for sigma in {*sigmas}]

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from gdn_keras.checks import require
 from gdn_keras.layers._channels import Channels, aligned
 from gdn_keras.scale_space import Node, grid_spacings
 
@@ -95,8 +96,7 @@ class Runner:
         self._calls: list[Call] = []
         if _walk(network, 0, self._calls) != len(self._calls):
             raise ValueError(
-                "The output of `network` must be that of its last layer. "
-                f"Received: network={network!r}"
+                f"The output of `network` must be that of its last layer. Received: {network!r}"
             )
         self.layers = [call.layer for call in self._calls]
         self.nodes: tuple[Node, ...] = tuple(call.node for call in self._calls)
@@ -169,10 +169,9 @@ class Runner:
         return [shape[-1] for shape in found]
 
     def run_dense(self, image: Any, scales: Sequence[float], training: bool | None) -> list[list]:
-        """All tensors of the network in each scale channel: the paper to the letter.
+        """All tensors of the network in each scale channel, on the pixels of the image.
 
-        Every layer works on the pixels of the image, at `sigma * sigma_0`. Layers take turns over
-        the channels, and not channels over the layers, because batch normalization is joint.
+        Layers take turns over the channels, because batch normalization is joint.
         """
         tensors = [[image] * len(scales)]
         for call, node in zip(self._calls, self.nodes, strict=True):
@@ -191,13 +190,12 @@ class Runner:
         """All tensors of the network in the channels of a plan, each on its own grid."""
         states = [image]
         absorbed = {} if training else self._absorbed()
-        absorbing = {source: layer for layer, source in absorbed.values()}
         for n, (call, node) in enumerate(zip(self._calls, self.nodes, strict=True), start=1):
             inputs = [states[k] for k in call.inputs]
-            if n in absorbed:
+            if call.inputs[0] in absorbed:
                 outputs = inputs[0]
             elif hasattr(call.layer, "run_channels"):
-                options = {"normalization": absorbing[n]} if n in absorbing else {}
+                options = {"normalization": absorbed[n]} if n in absorbed else {}
                 training_here = call.options.get("training", training)
                 outputs = call.layer.run_channels(inputs[0], n, training_here, **options)
             else:
@@ -208,19 +206,19 @@ class Runner:
             states.append(replace(outputs, number=n))
         return states
 
-    def _absorbed(self) -> dict[int, tuple[keras.Layer, int]]:
+    def _absorbed(self) -> dict[int, keras.Layer]:
         """Normalizations that, in inference, are part of the kernel of the layer before.
 
-        By the tensor that each makes: the layer, and the tensor that it normalizes.
+        By the tensor that each normalizes, which no other layer takes.
         """
         found = {}
-        for n, call in enumerate(self._calls, start=1):
+        for call in self._calls:
             source = call.inputs[0]
             before = self.layers[source - 1] if source else None
             shared = sum(other.inputs.count(source) for other in self._calls) > 1
             absorbs = getattr(before, "absorbs_normalization", False) and not shared
             if absorbs and getattr(call.layer, "joint", False) and not call.options:
-                found[n] = call.layer, source
+                found[source] = call.layer
         return found
 
 
@@ -230,19 +228,15 @@ def _walk(model: keras.Model, source: int, calls: list[Call]) -> int:
         for layer in model.layers:
             source = _append(layer, [source], {}, False, calls)
         return source
-    inputs, outputs = (getattr(model, name, None) for name in ("inputs", "outputs"))
-    if not inputs or not outputs or len(inputs) + len(outputs) != 2:
-        raise ValueError(
-            "`network` must be a sequential or functional model with one input and one output, and "
-            f"so must be the models in it. Received: {model!r}"
-        )
+    ends = (getattr(model, name, None) or () for name in ("inputs", "outputs"))
+    text = "be sequential or functional, with one input and one output, as the models in it must"
+    require(all(len(tensors) == 1 for tensors in ends), "network", text, model)
     return _walk_graph(model, source, calls)
 
 
 def _walk_graph(model: keras.Model, source: int, calls: list[Call]) -> int:
     """Follow a functional model with stand-ins for its layers, which leave no trace in them."""
-    image = keras.KerasTensor(model.inputs[0].shape, model.inputs[0].dtype)
-    image = keras.Input(tensor=image)
+    image = keras.Input(batch_shape=model.inputs[0].shape, dtype=model.inputs[0].dtype)
     index = {id(image): source}
     tensors = [image]  # kept, so that no two get one id
 
@@ -267,8 +261,7 @@ def _walk_graph(model: keras.Model, source: int, calls: list[Call]) -> int:
         return output
 
     images = image if isinstance(model.input, keras.KerasTensor) else [image]
-    options = {"clone_function": _StandIn, "call_function": call}
-    clone = keras.models.clone_model(model, images, **options)
+    clone = keras.models.clone_model(model, images, clone_function=_StandIn, call_function=call)
     return index[id(clone.outputs[0])]
 
 

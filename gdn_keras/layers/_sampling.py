@@ -11,6 +11,9 @@ from gdn_keras.scale_space import Band, gaussian_kernel
 
 Matrix = np.ndarray | Band
 
+# Whether Keras may compile by itself: on CPUs, TensorFlow's XLA convolves ten times slower.
+PAYS_TO_JIT = backend.backend() != "tensorflow"
+
 # Entries of two matrices multiplied out, up to which one product is faster than two.
 _SMALL = 4096
 
@@ -25,11 +28,11 @@ def sample(
 ) -> Any:
     """A_y X A_x^T for every image and feature channel, rows and columns swapped in the result.
 
-    From `x` [batch, height, width, channels], in which they may be swapped already, A_y [p, height]
-    and A_x [q, width] to [batch, q, p, channels]. Both products then are long matrix products over
+    From `x` [batch, height, width, channels], in which they may be `swapped` already, A_y
+    [p, height] and A_x [q, width] to [batch, q, p, channels]. Both are long products over
     contiguous memory, with one transposition between them; putting the axes back would cost
-    another. Small matrices are multiplied out, to make one product, if they may be used `at_once`.
-    Without `training`, bands are applied in a way whose gradient is slow.
+    another. Small matrices are multiplied out to one, if they may be used `at_once`. Without
+    `training`, bands are applied in a way whose gradient is slow.
     """
     rows, columns = (columns, rows) if swapped else (rows, columns)
     (p, height), (q, width) = rows.shape, columns.shape
@@ -64,16 +67,13 @@ def _product(matrix: Matrix, x: Any, training: bool | None = True) -> Any:
 
 
 def _windows(x: Any, starts: Any, width: int, size: Any, training: bool | None) -> Any:
-    """Rows of `x` from each start on, `width` of them, one window after the other.
-
-    In training, `x` is cut into pieces that are joined anew, whose gradients are of the same kind,
-    where that of a gather adds up row by row.
-    """
+    """Rows of `x` from each start on, `width` of them, one window after the other."""
     if not training or not isinstance(starts, np.ndarray) or size < width:
         starts = ops.reshape(ops.cast(starts, "int32"), (-1, 1))
         # Windows are wider than the smallest images, where their last weights are zero.
         index = ops.minimum(starts + np.arange(width, dtype="int32"), size - 1)
         return ops.take(x, ops.reshape(index, (-1,)), axis=1)
+    # Pieces that are joined anew have gradients of the same kind; that of a gather adds up rows.
     starts = starts.astype("int64")
     cuts = np.unique([starts, starts + width])
     cuts = cuts[(cuts > 0) & (cuts < size)]
@@ -88,21 +88,13 @@ def _windows(x: Any, starts: Any, width: int, size: Any, training: bool | None) 
     return ops.concatenate(joined, axis=1)
 
 
-def pays_to_jit() -> bool:
-    """Whether Keras may compile by itself: on CPUs, TensorFlow's XLA convolves ten times slower."""
-    return backend.backend() != "tensorflow"
-
-
 def swap_axes(x: Any) -> Any:
     """Swap rows and columns of images."""
     return ops.transpose(x, (0, 2, 1, 3))
 
 
 def smooth_depthwise(x: Any, sigma: float, margin: int, boundary: str, truncation: float) -> Any:
-    """Smoothing by two depthwise convolutions; any height and width, known or not.
-
-    Returns the smoothed image with `margin` more pixels on each side, as the stencils need them.
-    """
+    """Smoothing by depthwise convolutions, with `margin` more pixels on each side for stencils."""
     kernel = gaussian_kernel(sigma, truncation)
     batch, height, width, channels = ops.shape(x)
     taps = np.broadcast_to(kernel[:, None], (len(kernel), channels))
@@ -133,21 +125,18 @@ def extend(x: Any, axis: int, margin: int, boundary: str) -> Any:
 def valid_convolution(x: Any, kernel: Any, training: bool | None = True) -> Any:
     """A VALID convolution; in training its gradient with respect to `x` is one too.
 
-    TensorFlow's own gradient of the input runs at half the speed of that convolution or less on
-    CPUs.
+    On CPUs, TensorFlow's own gradient takes at least twice as long.
     """
     kernel = ops.cast(kernel, x.dtype)
+    height, width = (size and size - kernel.shape[0] + 1 for size in x.shape[1:3])
+    shape = (x.shape[0], height, width, kernel.shape[-1])
     if x.shape[0] == 0:  # for which TensorFlow's eager convolution gives the shape of its input
-        return ops.zeros((0, *_valid_shape(x, kernel), kernel.shape[-1]), dtype=x.dtype)
+        return ops.zeros(shape, dtype=x.dtype)
     if backend.backend() != "tensorflow" or not training:
         return ops.conv(x, kernel, padding="valid", data_format="channels_last")
     y = _fast_convolution(kernel.shape[0], backend.standardize_dtype(x.dtype))(x, kernel)
-    y.set_shape((x.shape[0], *_valid_shape(x, kernel), kernel.shape[-1]))
+    y.set_shape(shape)
     return y
-
-
-def _valid_shape(x: Any, kernel: Any) -> tuple[int | None, ...]:
-    return tuple(size and size - kernel.shape[0] + 1 for size in x.shape[1:3])
 
 
 @cache

@@ -95,8 +95,7 @@ def _band_function(
 
 
 def _row_polynomials(sigma: float, truncation: float, moments: int) -> tuple[float, np.ndarray]:
-    """The rows of `sampling_rows` at q + t as polynomials in 2 t - 1: where they start, less q,
-    and the coefficients, [powers, taps]."""
+    """Where `sampling_rows` start at q + t, less q; as polynomials in 2 t - 1, [powers, taps]."""
     nodes = np.polynomial.chebyshev.chebpts1(_DEGREE + 1)
     first, rows = sampling_rows((nodes + 1) / 2, sigma, truncation, moments)
     return first[0], np.linalg.solve(np.vander(nodes, increasing=True), rows)

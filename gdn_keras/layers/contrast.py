@@ -8,9 +8,7 @@ import keras
 from keras import ops
 
 _GAIN, _MIDPOINT, _PEAK = 0.02, 128.0, 255.0
-
-# Pixels of an image that are looked at: enough for two percentiles, and fast.
-_SAMPLE = 2**14
+_SAMPLE = 2**14  # pixels of an image that are looked at: enough for two percentiles, and fast
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -77,10 +75,8 @@ class ContrastStretch(keras.layers.Layer):
     def __init__(self, low: float = 1.0, high: float = 99.8, **kwargs: Any):
         super().__init__(**{"dtype": "float32", **kwargs})
         if not 0 <= low < high <= 100:
-            raise ValueError(
-                "`low` and `high` must be percentiles in increasing order. "
-                f"Received: low={low!r}, high={high!r}"
-            )
+            text = "`low` and `high` must be percentiles in increasing order"
+            raise ValueError(f"{text}. Received: low={low!r}, high={high!r}")
         self.low, self.high = float(low), float(high)
 
     def call(self, images: Any) -> Any:
@@ -103,11 +99,9 @@ class ContrastStretch(keras.layers.Layer):
         count = ops.shape(rows)[0] * ops.shape(columns)[0] * images.shape[-1]
         pixels = ops.cast(ops.reshape(sample, (-1, count)), self.compute_dtype)
         ordered, last = ops.sort(pixels, axis=1), ops.cast(count - 1, "float32")
-        low, high = (
-            ops.take(ordered, ops.cast(ops.round(share / 100 * last), "int32"), axis=1)
-            for share in (self.low, self.high)
-        )
-        return low[:, None, None, None], high[:, None, None, None]
+        places = (ops.cast(ops.round(x / 100 * last), "int32") for x in (self.low, self.high))
+        low, high = (ops.take(ordered, place, axis=1)[:, None, None, None] for place in places)
+        return low, high
 
     def _stretched(self, images: Any, low: Any, high: Any) -> Any:
         pixels = ops.cast(images, self.compute_dtype)

@@ -14,9 +14,10 @@ from gdn_keras.checks import (
     check_order,
     check_positive,
     check_truncation,
+    require,
 )
 from gdn_keras.layers._channels import Channels
-from gdn_keras.layers._sampling import pays_to_jit, smooth_depthwise, valid_convolution
+from gdn_keras.layers._sampling import PAYS_TO_JIT, smooth_depthwise, valid_convolution
 from gdn_keras.scale_space import (
     DEFAULT_TRUNCATION,
     Node,
@@ -26,14 +27,11 @@ from gdn_keras.scale_space import (
 )
 
 
-def _check_fixed(name: str, value: Any) -> Any:
-    """Raise if a number that the grids depend on is a variable or a tensor."""
-    if isinstance(value, keras.Variable) or ops.is_tensor(value):
-        raise ValueError(
-            f"`{name}` must be a number: it is fixed and not learned, because the sampling grids "
-            f"follow it. Received: {name}={value!r}"
-        )
-    return value
+def _check_fixed(sigma: Any) -> Any:
+    """Raise if sigma is a variable or a tensor."""
+    text = "be a number: it is fixed and not learned, because the sampling grids follow it"
+    require(not (isinstance(sigma, keras.Variable) or ops.is_tensor(sigma)), "sigma", text, sigma)
+    return sigma
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -67,8 +65,8 @@ class GaussianSmoothing(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        self.supports_jit = pays_to_jit()
-        self.sigma = check_non_negative("sigma", _check_fixed("sigma", sigma))
+        self.supports_jit = PAYS_TO_JIT
+        self.sigma = check_non_negative("sigma", _check_fixed(sigma))
         self.boundary = check_boundary(boundary)
         self.truncation = check_truncation(truncation)
 
@@ -115,8 +113,7 @@ class GaussianDerivative(keras.layers.Layer):
     channels whatever the scale, and one bias for each output channel (C_0, summed over inputs).
 
     Derivatives are central differences; they are never stored. With the learned weights they make
-    one 3x3 kernel (5x5 for third order), composed anew in each call and applied to the smoothed
-    image.
+    one 3x3 kernel (5x5 for third order), composed in each call and applied to the smoothed image.
 
     Example:
 
@@ -136,9 +133,8 @@ class GaussianDerivative(keras.layers.Layer):
         truncation: Bound on the mass of the smoothing kernel that is cut off.
         activation: Applied to the result, as in `Conv2D`.
         use_bias: Whether there is an offset C_0.
-        kernel_initializer, bias_initializer: As in `Conv2D`.
-        kernel_regularizer, bias_regularizer, activity_regularizer: As in `Conv2D`.
-        kernel_constraint, bias_constraint: As in `Conv2D`.
+        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
+        activity_regularizer, kernel_constraint, bias_constraint: As in `Conv2D`.
         **kwargs: Passed to `keras.layers.Layer`.
 
     Call arguments:
@@ -169,9 +165,9 @@ class GaussianDerivative(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
-        self.supports_jit = pays_to_jit()
+        self.supports_jit = PAYS_TO_JIT
         self.filters = check_integer("filters", filters)
-        self.sigma = check_positive("sigma", _check_fixed("sigma", sigma))
+        self.sigma = check_positive("sigma", _check_fixed(sigma))
         self.order = check_order(order)
         self.zero_order = bool(zero_order)
         self.boundary = check_boundary(boundary)
@@ -193,8 +189,7 @@ class GaussianDerivative(keras.layers.Layer):
     def build(self, input_shape: Sequence[int | None]) -> None:
         check_image_shape(self.name, input_shape, minimum=3)
         terms = len(jet_orders(self.order, self.zero_order))
-        # Kernels are composed in the variable's own precision and cast afterwards, hence no
-        # autocast.
+        # No autocast: kernels are composed in the variable's own precision and cast afterwards.
         self.kernel = self.add_weight(
             name="kernel",
             shape=(terms, input_shape[-1], self.filters),

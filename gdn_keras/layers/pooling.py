@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gdn_keras.checks import check_choice, check_image_shape, check_non_negative
+from gdn_keras.checks import check_choice, check_image_shape, check_non_negative, require
 from gdn_keras.scale_space import Node
 
 POOLINGS = ("max", "average", "logsumexp")
@@ -17,9 +17,8 @@ POOLINGS = ("max", "average", "logsumexp")
 class CentralPixel(keras.layers.Layer):
     """Reads feature maps at the centre of the image, [batch, channels].
 
-    Along an axis of odd length that is the central pixel; along one of even length, the mean of
-    the two pixels beside the centre, so that an even by even image gives the mean of its central
-    2x2 pixels.
+    Along an axis of even length that is the mean of the two pixels beside the centre, so that an
+    even by even image gives the mean of its central 2x2 pixels.
 
     Example:
 
@@ -36,8 +35,7 @@ class CentralPixel(keras.layers.Layer):
         inputs = ops.cast(inputs, self.compute_dtype)  # Keras leaves integers as they are
         for _ in range(2):
             size = inputs.shape[1] or ops.shape(inputs)[1]
-            # Both indices are the central one where the length is odd.
-            # Halved before they are added, which half precision can hold.
+            # One index where the length is odd. Half precision cannot hold all sums: halved before.
             inputs = inputs[:, (size - 1) // 2] / 2 + inputs[:, size // 2] / 2
         return inputs
 
@@ -66,8 +64,8 @@ class ScalePooling(keras.layers.Layer):
     (2, 10)
 
     Args:
-        pooling: "max", "average" or "logsumexp". The last is a smooth maximum: the logarithm of
-            the *mean* over channels of the exponential, so that equal channels give their value.
+        pooling: "max", "average" or "logsumexp", a smooth maximum: the logarithm of the *mean* over
+            channels of the exponential, so that equal channels give their value.
         dropout: Share of the scale channels that are left out at random in training, whole, for
             each image anew; at least one is kept. It makes channels beside the best one learn too.
         seed: Of the dropout.
@@ -84,8 +82,7 @@ class ScalePooling(keras.layers.Layer):
         super().__init__(**kwargs)
         self.pooling = check_choice("pooling", pooling, POOLINGS)
         self.dropout = check_non_negative("dropout", dropout)
-        if self.dropout >= 1:
-            raise ValueError(f"`dropout` must lie in [0, 1). Received: dropout={dropout!r}")
+        require(self.dropout < 1, "dropout", "lie in [0, 1)", dropout)
         self.seed = seed
         if self.dropout:
             self._random = keras.random.SeedGenerator(seed)

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from gdn_keras.checks import check_non_negative, check_positive
+from gdn_keras.checks import check_non_negative, check_positive, require
 from gdn_keras.layers._channels import Channels
 from gdn_keras.scale_space import Node
 
@@ -19,8 +19,8 @@ class ScaleBatchNormalization(keras.layers.BatchNormalization):
     Mean and variance are taken jointly over the scale channels, each weighted equally however
     many points it has, and the moving averages are updated once a step. All channels thus stay
     the same function of their input, in training as in inference, and scale covariance holds.
-    For a single tensor it is ordinary batch normalisation over all axes but the last. Where a batch
-    is shared out over devices, the statistics are those of the whole batch.
+    For a single tensor it is ordinary batch normalisation over all axes but the last. Statistics
+    are those of the whole batch, also where it is shared out over devices.
 
     Example:
 
@@ -45,8 +45,7 @@ class ScaleBatchNormalization(keras.layers.BatchNormalization):
     joint = True  # over scale channels, which `ScaleChannels` passes together
 
     def __init__(self, momentum: float = 0.9, epsilon: float = 1e-5, **kwargs: Any):
-        if check_non_negative("momentum", momentum) >= 1:
-            raise ValueError(f"`momentum` must lie in [0, 1). Received: momentum={momentum!r}")
+        require(check_non_negative("momentum", momentum) < 1, "momentum", "lie in [0, 1)", momentum)
         check_positive("epsilon", epsilon)
         super().__init__(momentum=momentum, epsilon=epsilon, **kwargs)
         if self.axis != -1 or self.renorm or self.synchronized:
@@ -58,8 +57,7 @@ class ScaleBatchNormalization(keras.layers.BatchNormalization):
         self.supports_masking = False  # statistics would count what is masked
 
     def build(self, input_shape: Any) -> None:
-        nested = isinstance(input_shape[0], (list, tuple))
-        shapes = input_shape if nested else [input_shape]
+        shapes = input_shape if isinstance(input_shape[0], (list, tuple)) else [input_shape]
         channels = {shape[-1] for shape in shapes}
         if len(channels) != 1 or None in channels:
             raise ValueError(
@@ -74,15 +72,16 @@ class ScaleBatchNormalization(keras.layers.BatchNormalization):
         self, inputs: Any, training: bool | None = None, weights: Sequence[Any] | None = None
     ) -> Any:
         nested = isinstance(inputs, (list, tuple))
+        tensors = list(inputs) if nested else [inputs]
         channels = self.moving_mean.shape[0]
-        if any(x.shape[-1] != channels for x in (inputs if nested else [inputs])):
+        if any(x.shape[-1] != channels for x in tensors):
             raise ValueError(
-                f"`{self.name}` was built for {channels} feature channels. Received: inputs of "
-                f"shape {keras.tree.map_structure(lambda x: tuple(x.shape), inputs)}"
+                f"`{self.name}` was built for {channels} feature channels. "
+                f"Received: inputs of shapes {[tuple(x.shape) for x in tensors]}"
             )
         # Half precision is too coarse for statistics, and for an offset that cancels.
         dtype = "float64" if self.compute_dtype == "float64" else "float32"
-        tensors = [ops.cast(x, dtype) for x in (inputs if nested else [inputs])]
+        tensors = [ops.cast(x, dtype) for x in tensors]
         if training and self.trainable:
             tensors, mean, variance = self._learned(tensors, weights)
         else:
@@ -155,8 +154,7 @@ def _over_replicas(mean: Any, variance: Any, count: Any) -> tuple[Any, Any, Any]
 
     def total(value: Any) -> Any:
         # The mean over a replica that got no image is not a number.
-        value = ops.where(count > 0, value * count, 0)
-        return replica.all_reduce("SUM", value)
+        return replica.all_reduce("SUM", ops.where(count > 0, value * count, 0))
 
     images = total(ops.ones_like(mean))
     joint = total(mean) / images

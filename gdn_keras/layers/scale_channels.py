@@ -15,15 +15,14 @@ from gdn_keras.checks import (
     check_positive,
     check_scales,
     check_surround,
+    require,
 )
 from gdn_keras.layers._channels import Channels
 from gdn_keras.layers._runner import Runner
-from gdn_keras.layers._sampling import extend, pays_to_jit
+from gdn_keras.layers._sampling import PAYS_TO_JIT, extend
 from gdn_keras.layers._unknown_sizes import TensorPlan
 from gdn_keras.layers.pooling import CentralPixel, ScalePooling
 from gdn_keras.scale_space import DEFAULT_CONE, SAMPLINGS, Cost, Plan, PointGrid, dense_costs
-
-READOUTS = ("map", "points")
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -31,16 +30,16 @@ class ScaleChannels(keras.layers.Layer):
     """Runs one network of Gaussian derivative layers at several initial scales sigma_0.
 
     The layers' sigmas are relative: in the channel of sigma_0, a layer works at
-    `sigma * sigma_0` pixels. All weights and normalisation statistics are shared, so that a
-    rescaled image gives the same stack of channels, shifted along the scale axis (the paper's
-    scale covariance), and pooling over it gives the same result (scale invariance).
+    `sigma * sigma_0` pixels. All weights and normalisation statistics are shared. A rescaled image
+    therefore gives the same stack of channels, shifted along the scale axis (the paper's scale
+    covariance), and pooling over it gives the same result (scale invariance).
 
-    `sampling="dense"` is the paper to the letter: for each sigma_0 the network is called on the
-    pixels of the image, where each layer smooths by depthwise convolutions with the discrete
-    Gaussian and applies its derivative stencils. `sampling="matched"` is the fast way: each layer
-    is on a grid whose step is its own sigma, `sigma * sigma_0`, over `density`. All channels then
-    run one and the same discrete network, so that covariance holds for the discrete network too,
-    and coarse channels cost next to nothing. Weights belong to the sampling they were trained with.
+    `sampling="dense"` is the paper to the letter: in each channel, every layer smooths the pixels
+    of the image by depthwise convolutions with the discrete Gaussian, and applies its derivative
+    stencils. `sampling="matched"` is the fast way: each layer is on a grid whose step is its own
+    sigma, `sigma * sigma_0`, over `density`. All channels then run one and the same discrete
+    network, so that covariance holds for it too, and coarse channels cost next to nothing. Weights
+    belong to the sampling they were trained with.
 
     The network may end in a read-out, which each channel does on its own grid: `CentralPixel`
     (an object in the centre), `keras.layers.GlobalMaxPooling2D` (an object anywhere) or
@@ -67,17 +66,15 @@ class ScaleChannels(keras.layers.Layer):
         sampling: "matched" or "dense".
         density: Grid points of a matched layer per sigma of that layer.
         cone: Where the centre is read, matched layers are computed within this many standard
-            deviations of the smoothing that is still to come. It is a part of the network as sigma
-            is: feature maps are mirrored at the cone's end, so that the same weights with another
-            cone, or read in another way, give other numbers.
+            deviations of the smoothing that is still to come. Feature maps are mirrored at the
+            cone's end: the same weights with another cone, or read in another way, give other
+            numbers.
         readout: Without a read-out layer: "map" for maps of the image's size, or "points" for what
-            the last grids hold, [batch, points, features]; see `point_grids`. Points are not
-            pooled.
+            the last grids hold, [batch, points, features], not pooled; see `point_grids`.
         surround: Share of their height and width by which feature maps go on beyond the image on
             each side, for objects that reach its edge or go beyond it. The image is then continued
-            with its edge pixels, and `boundary` is for feature maps only. Not for a network
-            without a read-out, or one that averages over places. Where the centre is read it
-            costs little; where all places are, as much as larger images do.
+            with its edge pixels, and `boundary` is for feature maps only. For read-outs of the
+            centre, where it costs little, or of the maximum, where it costs as larger images do.
         **kwargs: Passed to `keras.layers.Layer`.
 
     Call arguments:
@@ -102,25 +99,23 @@ class ScaleChannels(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        self.supports_jit = pays_to_jit()
-        if not isinstance(network, keras.Model):
-            raise ValueError(f"`network` must be a keras.Model. Received: network={network!r}")
+        self.supports_jit = PAYS_TO_JIT
+        require(isinstance(network, keras.Model), "network", "be a keras.Model", network)
         self.network = network
         self.scales = check_scales(scales)
         self.pooling = pooling
         self.sampling = check_choice("sampling", sampling, SAMPLINGS)
         self.density = check_positive("density", density)
         self.cone = check_positive("cone", cone)
-        self.readout = check_choice("readout", readout, READOUTS)
+        self.readout = check_choice("readout", readout, ("map", "points"))
         self.surround = check_surround(surround)
         self._pool = None if pooling is None else ScalePooling(pooling, dtype=self.dtype_policy)
         self._read()
-        if network in _TAKEN:
-            raise ValueError(
-                "`network` must not be in another ScaleChannels layer, or files would lose what "
-                "they share: call one layer twice, or take keras.models.clone_model(network). "
-                f"Received: network={network!r}"
-            )
+        text = (
+            "not be in another ScaleChannels layer, or files would lose what they share: call one "
+            "layer twice, or take keras.models.clone_model(network)"
+        )
+        require(network not in _TAKEN, "network", text, network)
         _TAKEN.add(network)
 
     def _read(self) -> Runner:
@@ -138,11 +133,11 @@ class ScaleChannels(keras.layers.Layer):
                 f"network={self.network!r}"
             )
         averages = any(isinstance(x, keras.layers.GlobalAveragePooling2D) for x in runner.layers)
-        if self.surround and (has_maps or averages):
-            raise ValueError(
-                "`surround` must be 0 for a network without a read-out, or one that averages over "
-                f"places: those are places of the image. Received: surround={self.surround!r}"
-            )
+        text = (
+            "be 0 for a network without a read-out, or one that averages over places: those are "
+            "places of the image"
+        )
+        require(not (self.surround and (has_maps or averages)), "surround", text, self.surround)
         return runner
 
     @property

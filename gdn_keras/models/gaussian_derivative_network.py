@@ -12,6 +12,7 @@ from gdn_keras.checks import (
     check_integer,
     check_positive,
     check_widths,
+    require,
 )
 from gdn_keras.layers import (
     CentralPixel,
@@ -92,12 +93,9 @@ def gaussian_derivative_network(
         residual: Whether pairs of layers after the first become residual blocks, with a skip that
             is sampled on the coarser grid. It helps networks of six and more layers to train.
         scale_dropout: Share of the scale channels left out at random in training. It helps where
-            few sizes are in the training set and one channel learns all the work, and with
-            textures, which give every channel something to see.
-        boundary: "symmetric", "edge" or "constant"; with `surround`, of feature maps only.
-        truncation: Bound on the mass cut off each smoothing kernel.
-        density: Grid points per sigma of a matched channel. See `ScaleChannels`.
-        cone: Width of the receptive cone where the centre is read. See `ScaleChannels`.
+            one channel learns all the work: with few sizes in the training set, and with textures.
+        boundary, truncation: As in `GaussianDerivative`.
+        density, cone: As in `ScaleChannels`.
         readout: What is read of each channel, on its own grid. "center": class scores of what is in
             the middle of the image. "anywhere": the highest class scores of any place. "average":
             class scores of features averaged over the image, for textures. "points": scores at
@@ -105,10 +103,9 @@ def gaussian_derivative_network(
             `ScaleChannels.point_grids`. "map": scores at each pixel.
         boxes: Whether points have four numbers more after the scores, for the boxes of objects;
             see `Detector`.
-        surround: Share of their height and width by which images are continued on each side, with
-            their edge pixels. It helps objects that reach the edge of the image or go beyond it,
-            if training showed images that go on like this (`datasets.RandomFrame`). For
-            readout="center" and "anywhere" only. See `ScaleChannels`.
+        surround: As in `ScaleChannels`, for readout="center" and "anywhere" only. It helps with
+            objects that reach beyond the image, if training showed images that go on like this
+            (`datasets.RandomFrame`).
         dtype: Keras's dtype policy of the layers, such as "mixed_bfloat16"; the global one by
             default. Logits are in single precision at least.
         name: Name of the model.
@@ -135,7 +132,11 @@ def gaussian_derivative_network(
     jet = {"order": order, "zero_order": zero_order, "use_bias": False}
     jet |= {"boundary": boundary, "truncation": truncation}
     layers = [
-        [GaussianDerivative(n, sigma, dtype=policy, **jet), ScaleBatchNormalization(dtype=policy)]
+        [
+            GaussianDerivative(n, sigma, dtype=policy, **jet),
+            ScaleBatchNormalization(dtype=policy),
+            keras.layers.ReLU(dtype=policy),
+        ]
         for n, sigma in zip(widths, sigmas[:-1], strict=True)
     ]
     head = _head(num_classes, readout, sigmas[-1], jet, logits)
@@ -146,40 +147,27 @@ def gaussian_derivative_network(
     any_image = keras.Input((None, None, input_shape[-1]), name="images")
     network = _shared_network(layers, head, box_layer, any_image, residual)
 
+    options = {"sampling": sampling, "density": density, "cone": cone, "surround": surround}
+    options |= {"readout": "points" if readout == "points" else "map", "pooling": None}
+    channels = ScaleChannels(network, scales, name="scale_channels", dtype=policy, **options)
     images = keras.Input(input_shape, name="images")
-    stack = ScaleChannels(
-        network,
-        scales,
-        pooling=None,
-        sampling=sampling,
-        density=density,
-        cone=cone,
-        readout="points" if readout == "points" else "map",
-        surround=surround,
-        name="scale_channels",
-        dtype=policy,
-    )(images)
     if readout == "points":
-        return ImageModel(images, stack, name=name)
+        return ImageModel(images, channels(images), name=name)
     pooling = "max" if pooling is None else pooling
     pool = ScalePooling(pooling, scale_dropout, dtype=logits, name="scale_pooling")
-    return ImageModel(images, pool(stack), name=name)
+    return ImageModel(images, pool(channels(images)), name=name)
 
 
 def _check_sigmas(
     value: Sequence[float] | None, scale_ratio: float, count: int
 ) -> tuple[float, ...]:
     """Of the layers in units of sigma_0: those that are given, or a geometric progression."""
-    if check_positive("scale_ratio", scale_ratio) < 1:
-        raise ValueError(f"`scale_ratio` must be >= 1. Received: scale_ratio={scale_ratio!r}")
+    require(check_positive("scale_ratio", scale_ratio) >= 1, "scale_ratio", "be >= 1", scale_ratio)
     if value is None:
         return tuple(scale_ratio**k for k in range(count))
     sigmas = tuple(check_positive("sigmas", sigma) for sigma in np.atleast_1d(value).tolist())
-    if len(sigmas) != count or list(sigmas) != sorted(sigmas):
-        raise ValueError(
-            f"`sigmas` must be {count} numbers that do not decrease, one for each of `widths` and "
-            f"one for the last layer. Received: sigmas={value!r}"
-        )
+    text = f"be {count} numbers that do not decrease, one for each of `widths` and the last layer"
+    require(len(sigmas) == count and list(sigmas) == sorted(sigmas), "sigmas", text, value)
     return sigmas
 
 
@@ -208,12 +196,10 @@ def _shared_network(
     residual: bool,
 ) -> keras.Model:
     """A cascade; or the first layer, then blocks of two with a skip, and one that is left over."""
-    dtype = layers[0][0].dtype_policy
-    layers = [[*layer, keras.layers.ReLU(dtype=dtype)] for layer in layers]
     if not residual and boxes is None:
         cascade = [part for layer in layers for part in layer]
         return keras.Sequential([*cascade, *head], name="shared_network")
-    x = _through(layers[0], inputs)
+    x, dtype = _through(layers[0], inputs), layers[0][0].dtype_policy
     size = 2 if residual else 1
     for block in (layers[k : k + size] for k in range(1, len(layers), size)):
         *parts, relu = [part for layer in block for part in layer]

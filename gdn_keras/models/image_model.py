@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy as np
 
-from gdn_keras.checks import check_images
+from gdn_keras.checks import check_images, require
 
 # A mixin in fact: Keras changes the bases of functional models, which would reach subclassed ones.
 _Model = keras.Model if TYPE_CHECKING else object
@@ -26,15 +26,11 @@ class CheckedImages(_Model):
         self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any
     ) -> keras.callbacks.History:
         """As for any Keras model, with at least one image."""
-        x = self._checked(x)
-        self._check_labels(y)
-        return super().fit(x, y, *args, **kwargs)
+        return super().fit(self._checked(x, y), y, *args, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As for any Keras model, with at least one image."""
-        x = self._checked(x)
-        self._check_labels(y)
-        return super().evaluate(x, y, *args, **kwargs)
+        return super().evaluate(self._checked(x, y), y, *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """As for any Keras model, with at least one image."""
@@ -47,18 +43,16 @@ class CheckedImages(_Model):
             input_signature = [keras.InputSpec(dtype="float32", shape=shape, name="images")]
         super().export(filepath, *args, input_signature=input_signature, **kwargs)
 
-    def _checked(self, images: Any) -> Any:
+    def _checked(self, images: Any, labels: Any = None) -> Any:
+        """The images, checked, as are labels of one number per image."""
+        numbers = isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind in "iu"
+        if numbers and len(self.output_shape) == 2:
+            highest, classes = labels.max(initial=0), self.output_shape[-1]
+            if 1 < classes <= highest:
+                raise ValueError(
+                    f"Labels must be below the number of classes, {classes}. Received: {highest}"
+                )
         return check_images(images, self.input_shape[-1], self.takes_pixels)
-
-    def _check_labels(self, labels: Any) -> None:
-        """Raise where one number per image is none of the classes."""
-        if not isinstance(labels, np.ndarray) or labels.ndim != 1 or len(self.output_shape) != 2:
-            return
-        classes = self.output_shape[-1]
-        if classes > 1 and labels.dtype.kind in "iu" and labels.max(initial=0) >= classes:
-            raise ValueError(
-                f"Labels must be below the number of classes, {classes}. Received: {labels.max()}"
-            )
 
 
 class PackedNetwork(keras.Model):
@@ -142,14 +136,10 @@ class Classifier(CheckedImages, PackedNetwork):
         preprocessor: keras.layers.Layer | None = None,
         **kwargs: Any,
     ):
-        if not isinstance(network, keras.Model) or not network.built:
-            raise ValueError(
-                f"`network` must be a functional or built model. Received: network={network!r}"
-            )
-        if preprocessor is not None and not isinstance(preprocessor, keras.layers.Layer):
-            raise ValueError(
-                f"`preprocessor` must be a Keras layer. Received: preprocessor={preprocessor!r}"
-            )
+        is_built = isinstance(network, keras.Model) and network.built
+        require(is_built, "network", "be a functional or built model", network)
+        is_layer = preprocessor is None or isinstance(preprocessor, keras.layers.Layer)
+        require(is_layer, "preprocessor", "be a Keras layer", preprocessor)
         super().__init__(network, preprocessor, **kwargs)
         self.class_names = tuple(check_names(class_names, network.output_shape[-1], distinct=True))
 
@@ -174,9 +164,6 @@ def check_names(names: Sequence[str] | None, count: int, distinct: bool = False)
     """Names of classes; their numbers if there are none."""
     names = [str(k) for k in range(count)] if names is None else list(names)
     fit = len(names) == count and all(isinstance(name, str) for name in names)
-    if not fit or (distinct and len({*names}) < count):
-        raise ValueError(
-            f"`class_names` must be {count} strings, one for each class"
-            f"{', all of them different' * distinct}. Received: class_names={names!r}"
-        )
+    text = f"be {count} strings, one for each class{', all of them different' * distinct}"
+    require(fit and not (distinct and len({*names}) < count), "class_names", text, names)
     return names

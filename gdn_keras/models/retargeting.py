@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from gdn_keras.checks import check_choice, check_input_shape, check_scales
+from gdn_keras.checks import check_choice, check_input_shape, require
 from gdn_keras.layers import GaussianDerivative, ScaleChannels, ScalePooling
 from gdn_keras.models.gaussian_derivative_network import OUTPUTS, READOUTS
 from gdn_keras.models.image_model import Classifier, ImageModel
@@ -20,8 +20,7 @@ def network_of(model: keras.Model) -> keras.Model:
 
 def scale_channels_of(model: keras.Model) -> ScaleChannels:
     """The `ScaleChannels` layer of a model."""
-    if not isinstance(model, keras.Model):
-        raise ValueError(f"`model` must be a keras.Model. Received: model={model!r}")
+    require(isinstance(model, keras.Model), "model", "be a keras.Model", model)
     found = [layer for layer in network_of(model).layers if isinstance(layer, ScaleChannels)]
     if len(found) != 1:
         raise ValueError(
@@ -51,10 +50,10 @@ def retarget(
 ) -> keras.Model:
     """The same network, with the same weights, for other images, scale channels or read-outs.
 
-    Weights depend on none of these, so that a network can be trained on small images with few
-    scale channels and used on large images with many, or trained on objects in the centre and used
-    to look for them everywhere. The new model has its own copy of the weights; of a classifier it
-    is one with the same preprocessor and class names.
+    A network can thus be trained on small images with few scale channels and used on large images
+    with many, or trained on objects in the centre and used to look for them everywhere. The new
+    model has its own copy of the weights; of a classifier it is one with the same preprocessor and
+    class names.
 
     A network that reads the centre mirrors feature maps at the end of its receptive cone, where
     other read-outs have the rest of the image. That makes them different functions: with a cone of
@@ -70,11 +69,12 @@ def retarget(
     Args:
         model: A model made by `gaussian_derivative_network`, or any other functional model with
             one `ScaleChannels` layer.
-        input_shape: Height, width and channels of the new model's images; unchanged by default.
-        scales: sigma_0 of the new model's scale channels; unchanged by default.
-        readout: As in `gaussian_derivative_network`; unchanged by default.
-        surround: As in `gaussian_derivative_network`; unchanged by default, but 0 for an output
-            other than "center" and "anywhere".
+        input_shape: Height, width and channels of the new model's images.
+        scales: sigma_0 of the new model's scale channels.
+        readout, surround: As in `gaussian_derivative_network`. Without a `surround`, outputs other
+            than "center" and "anywhere" have none.
+
+    All of them are unchanged by default.
     """
     if isinstance(model, Classifier):
         network = retarget(model.network, input_shape, scales, readout, surround)
@@ -84,22 +84,17 @@ def retarget(
         return Classifier(network, model.class_names, preprocessor, name=model.name)
     channels = _require_graph(model)
     shape = check_input_shape(model.input_shape[1:] if input_shape is None else input_shape)
-    if shape[-1] != model.input_shape[-1]:
-        raise ValueError(
-            f"`input_shape` must be (height, width, {model.input_shape[-1]}), with the channels "
-            f"of the model. Received: input_shape={input_shape!r}"
-        )
+    features = model.input_shape[-1]
+    text = f"be (height, width, {features}), with the channels of the model"
+    require(shape[-1] == features, "input_shape", text, input_shape)
     if readout in ("average", "points", "map") and surround is None:
         surround = 0.0
-    given = {"scales": None if scales is None else check_scales(scales), "surround": surround}
+    given = {"scales": scales, "surround": surround}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if readout is not None:
         check_choice("readout", readout, OUTPUTS)
-        if readout != "points" and _has_boxes(channels.network):
-            raise ValueError(
-                "`readout` must be 'points' for a network with boxes, which are no class scores. "
-                f"Received: readout={readout!r}"
-            )
+        text = "be 'points' for a network with boxes, which are no class scores"
+        require(readout == "points" or not _has_boxes(channels.network), "readout", text, readout)
         changes["readout"] = "points" if readout == "points" else "map"
         if readout == "points":
             changes["pooling"] = None
@@ -129,11 +124,11 @@ def retarget(
 
 def _has_boxes(network: keras.Model) -> bool:
     """Whether four numbers for boxes stand after the scores, as `boxes=True` puts them."""
-    last = network.layers[-1]
-    if not isinstance(last, keras.layers.Concatenate):
-        return False
-    fours = [x for x in network.layers if isinstance(x, GaussianDerivative) and x.filters == 4]
-    return any(layer.output is last.input[-1] for layer in fours)
+    *layers, last = network.layers
+    return isinstance(last, keras.layers.Concatenate) and any(
+        isinstance(x, GaussianDerivative) and x.filters == 4 and x.output is last.input[-1]
+        for x in layers
+    )
 
 
 def _read_as(network: keras.Model, readout: str) -> keras.Model:
@@ -143,7 +138,7 @@ def _read_as(network: keras.Model, readout: str) -> keras.Model:
     replacement = READOUTS[readout](dtype=dtype) if readout in READOUTS else None
     if isinstance(network, keras.Sequential):
         kept = [replacement if layer in found else layer for layer in network.layers]
-        kept = [*kept, None if found else replacement]
+        kept += [] if found else [replacement]
         return keras.Sequential([x for x in kept if x is not None], name=network.name)
 
     def call(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:

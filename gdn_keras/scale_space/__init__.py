@@ -1,6 +1,6 @@
 """The mathematics, in NumPy and SciPy alone: kernels, jets, grids and plans."""
 
-from gdn_keras.checks import BOUNDARIES, MAX_ORDER
+from gdn_keras.checks import BOUNDARIES
 from gdn_keras.scale_space.grids import Band, Grid, sampling_matrix
 from gdn_keras.scale_space.kernels import (
     DEFAULT_TRUNCATION,
@@ -30,7 +30,7 @@ from gdn_keras.scale_space.sampling_plan import (
 )
 
 __all__ = [
-    "BOUNDARIES", "DEFAULT_CONE", "DEFAULT_TRUNCATION", "MAX_ORDER", "SAMPLINGS", "Band", "Batch",
+    "BOUNDARIES", "DEFAULT_CONE", "DEFAULT_TRUNCATION", "SAMPLINGS", "Band", "Batch",
     "Cost", "Grid", "Node", "Operator", "Plan", "PointGrid", "cascade", "dense_costs",
     "derivative_stencil", "directional_derivative", "discrete_gaussian",
     "gaussian_derivative_kernel", "gaussian_kernel", "grid_spacings", "jet_orders", "jet_stencils",

@@ -23,10 +23,10 @@ SNAP = 1e-9
 class Grid:
     """`size` points along one axis, `step` apart, centred on `center`.
 
-    Coordinates are in pixels, with the origin at the centre of the image: the pixels of an image
-    with n columns are `Grid(n)`, at -(n-1)/2 ... (n-1)/2. A signal on the grid ends at the distance
-    `edge` from its middle on either side, by default half a step beyond the last point. Where it is
-    `cut`, it goes on beyond, so that it is mirrored whatever the boundary rule.
+    The origin is the centre of the image: the pixels of an image with n columns are `Grid(n)`, at
+    -(n-1)/2 ... (n-1)/2. A signal on the grid ends at the distance `edge` from its middle on either
+    side, by default half a step beyond the last point. Where it is `cut`, it goes on beyond, so
+    that it is mirrored whatever the boundary rule.
     """
 
     size: Any
@@ -75,24 +75,23 @@ def sampling_matrix(
 
     A target point between the source points q and q + 1, at q + t, gets the row
     (1 - t) T(. - q; s') + t T(. - q - 1; s') with s' = s - t (1 - t): its mean is exactly q + t
-    and its variance exactly s = sigma^2, up to truncation, at every sub-grid position. Its third
-    and fourth cumulants are t (1 - t) (1 - 2 t) and s - 6 (t (1 - t))^2 where a Gaussian has
-    zero, which shows at fine scales; `moments=4` takes them out.
+    and its variance exactly s = sigma^2, up to truncation. Its third and fourth cumulants are
+    t (1 - t) (1 - 2 t) and s - 6 (t (1 - t))^2 where a Gaussian has zero, which shows at fine
+    scales; `moments=4` takes them out.
 
     Args:
         source: Where the signal is given, and where it ends. Where the continued signal is wanted
             between points, it is interpolated linearly.
-        target: Where the smoothed signal is wanted; it may reach beyond the source. sigma: Standard
-        deviation of the smoothing, in the unit of the grids: at least what a position
-            between grid points needs, half a source step in the worst case.
+        target: Where the smoothed signal is wanted; it may reach beyond the source.
+        sigma: Standard deviation of the smoothing, in the unit of the grids: at least what a
+            position between grid points needs, half a source step in the worst case.
         boundary: What the signal is taken to be beyond the source. "symmetric": mirrored, with
             the edge sample repeated. "edge": the edge sample. "constant": zero.
         truncation: Bound on the mass of each row that is cut off before it is normalised to one.
         moments: 2 for rows of T, which are positive, or 4 for rows that have the Gaussian's third
             and fourth moments too, for which they may dip below zero.
     """
-    band = sampling_band(source, target, sigma, boundary, truncation, moments, tile=None)
-    return band.weights[0]
+    return sampling_band(source, target, sigma, boundary, truncation, moments, tile=None).weights[0]
 
 
 def sampling_band(
@@ -164,8 +163,8 @@ def folded_rows(
     """Rows from `sampling_rows` for a source of `size` points that ends, by the boundary rule.
 
     `end` is the distance from its middle to where it ends, in steps, and `xp` the module of array
-    functions. Returns the columns of the matrix that each row has values in, and the values, which
-    add up where a column stands twice.
+    functions. Returns the columns of each row's values, and the values, which add up where a column
+    stands twice.
     """
     start, length = (size - 1) / 2 - end, 2 * end
     index = first[:, None] + np.arange(rows.shape[1]) * 1.0

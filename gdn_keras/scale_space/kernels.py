@@ -6,7 +6,7 @@ from functools import reduce
 import numpy as np
 from scipy.special import ive
 
-from gdn_keras.checks import check_non_negative, check_order, check_truncation
+from gdn_keras.checks import check_non_negative, check_order, check_truncation, require
 
 DEFAULT_TRUNCATION = 1e-3
 MAX_SIGMA = 1e4  # grid steps; beyond 3.2e4 SciPy's Bessel functions are not a number
@@ -38,13 +38,10 @@ def truncation_radius(sigma: float, truncation: float = DEFAULT_TRUNCATION) -> i
         truncation: Bound on the mass that is cut off, both tails together, in (0, 1).
     """
     sigma = check_non_negative("sigma", sigma)
-    if sigma > MAX_SIGMA:
-        raise ValueError(
-            f"`sigma` must be at most {MAX_SIGMA:g} grid steps. Received: sigma={sigma!r}"
-        )
+    require(sigma <= MAX_SIGMA, "sigma", f"be at most {MAX_SIGMA:g} grid steps", sigma)
     truncation = check_truncation(truncation)
-    # Far enough for any admissible `truncation`: 40 terms of (s/2)^n / n! at small s, and
-    # twelve standard deviations where T is close to the continuous Gaussian.
+    # Far enough for any `truncation`: 40 terms of (s/2)^n / n! at small s, and twelve standard
+    # deviations where T is close to the continuous Gaussian.
     n = np.arange(1, 40 + int(np.ceil(12 * sigma)))
     taps = 2 * discrete_gaussian(n, sigma**2)
     tail_beyond = np.append(np.cumsum(taps[::-1])[::-1], 0.0)
@@ -133,8 +130,7 @@ def gaussian_derivative_kernel(
 ) -> np.ndarray:
     """The scale-normalised derivative kernel of order `a` along x and `b` along y, written out.
 
-    It is the template that "smooth, then difference" correlates the image with: what a receptive
-    field looks like. Layers never form it; they smooth once and share that between all orders.
+    It is what a receptive field looks like. Layers never form it: they smooth once for all orders.
 
     Args:
         a, b: Orders along x and y.

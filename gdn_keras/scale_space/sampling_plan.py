@@ -2,10 +2,10 @@
 
 A scale channel with initial scale sigma_0 runs layers at sigma_k = beta_k sigma_0. *Matched*
 sampling gives layer k a grid of step h_k in proportion to its own sigma_k, centred on the image.
-Measured in sigma_0, grids and operators are the same numbers in every scale channel: the channels
-run one and the same discrete network, and scale matters only where the image is resampled onto the
-first grid. Where only the centre is read, each tensor is needed only within the reach of the layers
-above it: the *receptive cone*.
+Measured in sigma_0, grids and operators are the same numbers in every scale channel, which thus run
+one and the same discrete network; scale matters only where the image is resampled onto the first
+grid. Where only the centre is read, each tensor is needed only within the reach of the layers above
+it: the *receptive cone*.
 """
 
 import functools
@@ -72,8 +72,7 @@ class Cost(NamedTuple):
 class Operator(NamedTuple):
     """Smoothing, boundary, crop and sampling of an image: A_y X A_x^T.
 
-    A_y is [target rows, source rows], the margin for the stencils included; a `Band` where that is
-    large. A_x likewise.
+    A_y is [target rows, source rows], the stencils' margin included; a `Band` if it is large.
     """
 
     rows: np.ndarray | Band
@@ -124,13 +123,10 @@ class Plan:
 
     @functools.cached_property
     def reaches(self) -> list[float]:
-        """Standard deviation of all smoothing between each tensor and the centre, in sigma_0.
-
-        `EVERYWHERE` for what is read at all places.
-        """
+        """Standard deviation of all smoothing between tensors and centre, or `EVERYWHERE`."""
         variance = [0.0] * (len(self.nodes) + 1)
         variance[-1] = EVERYWHERE
-        for node, own in zip(reversed(self.nodes), range(len(variance) - 1, 0, -1), strict=True):
+        for own, node in reversed([*enumerate(self.nodes, start=1)]):
             wanted = {"center": 0.0, "everywhere": EVERYWHERE}.get(node.read or "", variance[own])
             for k in node.inputs:
                 added, source, target = 0.0, self.spacings[k], self.spacings[own]
@@ -142,10 +138,7 @@ class Plan:
         return [math.sqrt(v) for v in variance]
 
     def batches(self, shape: tuple[Any, Any], scales: Sequence[float]) -> tuple[Batch, ...]:
-        """The grids of all scale channels for images of a height and width, finest channel first.
-
-        Neighbouring channels of equal grids are one batch.
-        """
+        """The grids of all channels, finest first; neighbours of equal grids are one batch."""
         return _batches(self, tuple(shape), tuple(scales))
 
     def point_grids(self, shape: tuple[Any, Any], scales: Sequence[float]) -> tuple[PointGrid, ...]:
@@ -160,10 +153,7 @@ class Plan:
         return tuple(found)
 
     def operators(self, batch: Batch, source: int, target: int) -> tuple[Operator | None, ...]:
-        """What brings one tensor to the grid of another that is computed from it, by channel.
-
-        `None` where their steps are equal, and there is nothing to do but to crop.
-        """
+        """What brings one tensor to the grid of another, by channel; `None` where a crop does."""
         onto, lifted = batch.grids[target], self.spacings[source] == 0
         sources = batch.images if lifted else (batch.grids[source],)
         found = tuple(
@@ -223,20 +213,19 @@ class Plan:
 
     def _operator(self, source: Plane, target: Plane, number: int, lifted: bool) -> Operator | None:
         node = self.nodes[number - 1]
-        if node.sigma is not None:
-            boundary = "edge" if lifted and self.surround else self.boundary
-            rules = node.sigma, boundary, self.truncation, 4 if lifted else 2
-            return self._smoothing(source, target, node.margin, *rules)
-        same = abs(source[0].step / target[0].step - 1) < 1e-9
-        return None if same else self._resampling(source, target)
+        if node.sigma is None:
+            same = abs(source[0].step / target[0].step - 1) < 1e-9
+            return None if same else self._resampling(source, target)
+        boundary = "edge" if lifted and self.surround else self.boundary
+        # Where the image is lifted is where scale channels could differ: the finer one is, the more
+        # the third and fourth moments of T do. So they are set right there.
+        rules = node.sigma, boundary, self.truncation, 4 if lifted else 2
+        return self._smoothing(source, target, node.margin, *rules)
 
     def _resampling(self, source: Plane, target: Plane) -> Operator:
-        """With the least smoothing that a position between grid points takes: half a step.
-
-        It is the same in every channel, and small beside the smoothing that made the source.
-        """
-        least = source[0].step / 2
-        return self._smoothing(source, target, 0, least, self.boundary, self.truncation, 2)
+        """With the least smoothing that a position between grid points takes: half a step."""
+        rules = source[0].step / 2, self.boundary, self.truncation, 2
+        return self._smoothing(source, target, 0, *rules)
 
     def _smoothing(self, source: Plane, target: Plane, margin: int, *rules: Any) -> Operator:
         return smoothing_operator(source, target, margin, *rules)
@@ -265,14 +254,10 @@ def grid_spacings(nodes: Sequence[Node]) -> tuple[float | None, ...]:
     return tuple(found)
 
 
-def cascade(
-    sigmas: Sequence[float], margins: Sequence[int] | None = None, read: str | None = "center"
-) -> tuple[Node, ...]:
+def cascade(sigmas: Sequence[float], read: str | None = "center") -> tuple[Node, ...]:
     """The nodes of layers one after the other, at the given beta_k, with a read-out at the end."""
-    margins = [1] * len(sigmas) if margins is None else margins
-    layers = zip(range(len(sigmas)), sigmas, margins, strict=True)
-    nodes = [Node((k,), sigma, margin) for k, sigma, margin in layers]
-    return tuple([*nodes, Node((len(nodes),), read=read)] if read else nodes)
+    layers = [Node((k,), sigma, margin=1) for k, sigma in enumerate(sigmas)]
+    return tuple([*layers, Node((len(layers),), read=read)] if read else layers)
 
 
 def dense_costs(
@@ -285,12 +270,11 @@ def dense_costs(
     """`Plan.costs` for dense sampling: two depthwise convolutions and one with the stencils."""
     points, costs = shape[0] * shape[1], []
     for n, node in enumerate(nodes):
-        c_in, c_out, mixing, smoothing = features[node.inputs[0]], features[n + 1], 0, 0
-        for scale in scales if node.sigma else ():
-            taps = 2 * truncation_radius((node.sigma or 0) * scale, truncation) + 1
-            smoothing += 2 * taps * points * c_in
-            mixing += (2 * node.margin + 1) ** 2 * points * c_in * c_out
-        costs.append(Cost(smoothing, mixing))
+        c_in, c_out = features[node.inputs[0]], features[n + 1]
+        sigmas = [node.sigma * scale for scale in scales] if node.sigma else []
+        taps = sum(2 * (2 * truncation_radius(sigma, truncation) + 1) for sigma in sigmas)
+        stencils = len(sigmas) * (2 * node.margin + 1) ** 2
+        costs.append(Cost(taps * points * c_in, stencils * points * c_in * c_out))
     return costs
 
 
@@ -298,9 +282,7 @@ def dense_costs(
 def smoothing_operator(source: Plane, target: Plane, margin: int, *rules: Any) -> Operator:
     """Smoothing between two grids; cached, so that channels with equal grids share one object.
 
-    `rules` are sigma and what follows it in `sampling_matrix`. Where the image is lifted is where
-    scale channels could differ: the finer one is, the more the third and fourth moments of T do. So
-    they are set right there.
+    `rules` are sigma and what follows it in `sampling_matrix`.
     """
     matrices = []
     for here, there in zip(source, target, strict=True):
