@@ -13,9 +13,6 @@ from gdn_keras.scale_space import PointGrid
 
 _CANDIDATES = 4  # maxima that are looked at for each detection that may be returned
 
-# Share of the size that the heat has in the size of a regressed box, chosen on validation digits.
-_SHARE_OF_HEAT = 0.3
-
 _BESIDE = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))  # a point and its neighbours
 
 
@@ -41,8 +38,8 @@ def decode_points(
     3. Size between channels: the same over the log of scale. An object between two channels is a
        maximum over position in both; suppression leaves one of them.
     4. Confidence is the heat at the vertex. Boxes are squares of the size found there. Where the
-       network regresses boxes, they are the mean of those of the points around the vertex, each
-       weighted by its heat, with some of the size found there: errors of many are smaller.
+       network regresses boxes, they are the mean of those of the maximum and the four points beside
+       it, each weighted by its heat: errors of several are smaller.
     5. Non-maximum suppression by overlap, whatever the class.
 
     `predictions` `[batch, points, features]` are logits of the classes, then nothing or four
@@ -66,9 +63,6 @@ def decode_points(
     octaves = channel_spacing([grid.scale for grid in grids]) if len(grids) > 1 else 0.0
     peak = _refine(logits, label, cells, table, octaves, per_octave)
     if predictions.shape[-1] > num_classes:
-        for other in (channel - 1, channel + 1):
-            next_to_it = table.nearest(other, peak.x, peak.y)[:2]
-            beside.append(table.points(other, *next_to_it))
         peak = _regressed(peak, heat, predictions[..., num_classes:], label, beside, table)
     width, height = extent * peak.width, extent * peak.height
     x, y = (ops.cast(n, "float32") / 2 + at for n, at in zip(shape[::-1], peak[:2], strict=True))
@@ -237,9 +231,6 @@ def _regressed(
         total = total + weight[..., None] * _box_of(_at_points(boxes, point), point, table)
         weights = weights + weight
     x, y, width, height = ops.unstack(total / ops.maximum(weights, 1e-12)[..., None], axis=-1)
-    if table.channels > 1:
-        change = _SHARE_OF_HEAT * (ops.log(peak.width) - ops.maximum(width, height))
-        width, height = width + change, height + change
     return _Peak(x, y, ops.exp(width), ops.exp(height), peak.score)
 
 

@@ -87,13 +87,10 @@ class ScaleSpace:
         near_row = min(max(round(row), 0), grid.rows - 1)
         return near_row, near_column, (column - near_column) ** 2 + (row - near_row) ** 2
 
-    def mean_box(self, boxes, channel, row, column, label, x, y):
+    def mean_box(self, boxes, channel, row, column, label):
         """Centre and log of width and height: those of points around, weighted by their heat."""
         cells = [(channel, row, column)]
         cells += [(channel, row + a, column + b) for a, b in ((0, 1), (0, -1), (1, 0), (-1, 0))]
-        for other in (channel - 1, channel + 1):
-            if 0 <= other < len(self.grids):
-                cells.append((other, *self.nearest(other, x, y)[:2]))
         found, weights = [], []
         for c, i, j in cells:
             heat = self.log_heat(c, i, j, label)
@@ -143,8 +140,8 @@ def decode(logits, grids, shape, extent, threshold, iou_threshold, count, boxes=
         confidence = math.exp(min(score, 0))
         width = height = size
         if boxes is not None:
-            x, y, *sides = space.mean_box(boxes, c, row, column, label, x, y)
-            width, height = np.exp(sides) * (size / np.exp(np.max(sides))) ** 0.3
+            x, y, *sides = space.mean_box(boxes, c, row, column, label)
+            width, height = np.exp(sides)
             size = max(width, height)
         x, y = x + shape[1] / 2, y + shape[0] / 2
         width, height = extent * width / 2, extent * height / 2
