@@ -192,7 +192,30 @@ class Classification(Task):
         curves = {_channels(results["scales"]): _curve(results)}
         curves |= {name: _curve(other) for name, other in others.items()}
         yield _table(results, curves)
-        yield from _pictures(results, model, curves)
+        rows, settings = results["sizes"], results["settings"]
+        axis = {"training_sizes": settings["train_sizes"], "size_name": results["size_name"]}
+        if len(rows) > 1:
+            text = "Accuracy over test size; on the right the upper part."
+            draw = partial(analysis.draw_generalization, curves, **axis)
+            yield Picture("scale_generalization.png", text, draw)
+        if len(rows) > 1 and len(results["scales"]) > 1:
+            text = (
+                "Share of the test images won by each scale channel, for each test size. Scale "
+                "selection follows size: a diagonal band."
+            )
+            sizes, selected = ([row[name] for row in rows] for name in ("size", "selected"))
+            draw = partial(analysis.draw_selection, sizes, results["scales"], selected, **axis)
+            yield Picture("scale_selection.png", text, draw)
+        text = (
+            "Learned receptive fields: the first layer, and the second along each unit's strongest "
+            "input; red excites, blue inhibits."
+        )
+        yield Picture("receptive_fields.png", text, partial(_draw_receptive_fields, model))
+        worst = min(rows, key=lambda row: row["accuracy"])
+        names = {"class_names": settings["class_names"], "size": worst["size"]}
+        text = "True and predicted classes, at the test size of the lowest accuracy."
+        draw = partial(analysis.draw_confusion, worst["confusion"], **names)
+        yield Picture("confusion.png", text, draw)
 
     def export_options(self) -> dict[str, Any]:
         softmax, sizes = self.recipe.loss == "softmax", self.data.train_sizes
@@ -265,36 +288,6 @@ def _table(results: dict[str, Any], curves: Mapping[str, dict[float, float]]) ->
         rows.append([f"{'validation' if size is None else f'{size:.3g}'}{trained}", *cells])
     head = "images" if rows[0][0] == "validation" else results["size_name"]
     return markdown_table([head, *(f"{name}, %" for name in curves)], rows)
-
-
-def _pictures(
-    results: dict[str, Any], model: keras.Model, curves: Mapping[str, dict[float, float]]
-) -> Iterator[Picture]:
-    rows, settings, scales = results["sizes"], results["settings"], results["scales"]
-    sizes, selected = [row["size"] for row in rows], [row["selected"] for row in rows]
-    axis = {"training_sizes": settings["train_sizes"], "size_name": results["size_name"]}
-    if len(sizes) > 1:
-        text = "Accuracy over test size; on the right the upper part."
-        draw = partial(analysis.draw_generalization, curves, **axis)
-        yield Picture("scale_generalization.png", text, draw)
-    if len(sizes) > 1 and len(scales) > 1:
-        text = (
-            "Share of the test images won by each scale channel, for each test size. Scale "
-            "selection follows size: a diagonal band."
-        )
-        draw = partial(analysis.draw_selection, sizes, scales, selected, **axis)
-        yield Picture("scale_selection.png", text, draw)
-    text = (
-        "Learned receptive fields: the first layer, and the second along each unit's strongest "
-        "input; red excites, blue inhibits."
-    )
-    yield Picture("receptive_fields.png", text, partial(_draw_receptive_fields, model))
-    worst = min(rows, key=lambda row: row["accuracy"])
-    names = {"class_names": settings["class_names"], "size": worst["size"]}
-    text = "True and predicted classes, at the test size of the lowest accuracy."
-    yield Picture(
-        "confusion.png", text, partial(analysis.draw_confusion, worst["confusion"], **names)
-    )
 
 
 def _draw_receptive_fields(model: keras.Model, path: Any) -> None:

@@ -214,12 +214,10 @@ def _multiply_adds(features: tuple[int, ...], frame: tuple[int, int], recipe: Re
 
 
 def _check_recipe(recipe: Recipe) -> Recipe:
-    usual = Recipe()  # pyright: ignore[reportCallIssue]
-    for field in dataclasses.fields(recipe):
-        value = getattr(recipe, field.name)
-        if field.name not in _FOLLOWED.split() and value != getattr(usual, field.name):
-            text = f"`recipe.{field.name}` must have its default value in a search."
-            raise ValueError(f"{text} Received: {field.name}={value!r}")
+    for name, usual in vars(Recipe()).items():  # pyright: ignore[reportCallIssue]
+        if name not in _FOLLOWED.split():
+            value = getattr(recipe, name)
+            require(value == usual, f"recipe.{name}", "have its default value in a search", value)
     return recipe
 
 
