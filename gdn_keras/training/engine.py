@@ -1,8 +1,8 @@
 """The run engine: train, evaluate, export and report any task, in one folder."""
 
+import io
 import json
 import os
-import pickle
 import subprocess
 import sys
 import time
@@ -156,10 +156,11 @@ def export_by_tensorflow(model: keras.Model, folder: Path, options: dict[str, An
     if keras.backend.backend() == "tensorflow":
         export_saved_model(model, folder, **options)
         return
-    call = f"import {__name__} as engine; engine._export_file()"
+    given, call = io.BytesIO(), f"import {__name__} as engine; engine._export_file()"
+    np.savez(given, **{name: value for name, value in options.items() if value is not None})
     done = subprocess.run(
         [sys.executable, "-c", call, folder.with_name(run_folder.MODEL), folder],
-        input=pickle.dumps(options),
+        input=given.getvalue(),
         # The GPUs' memory belongs to this process.
         env={**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
@@ -172,4 +173,6 @@ def export_by_tensorflow(model: keras.Model, folder: Path, options: dict[str, An
 def _export_file() -> None:
     """In a process of its own: model.keras and the folder as arguments, options as input."""
     file, folder = map(Path, sys.argv[1:])
-    export_saved_model(run_folder.load_network(file), folder, **pickle.load(sys.stdin.buffer))
+    with np.load(io.BytesIO(sys.stdin.buffer.read()), allow_pickle=False) as content:
+        options = {name: value if value.ndim else value.item() for name, value in content.items()}
+    export_saved_model(run_folder.load_network(file), folder, **options)
