@@ -1,12 +1,12 @@
 """The paper's two theorems as numbers: scale covariance and scale invariance, measured."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
-from gdn_keras.checks import check_positive
+from gdn_keras.checks import check_positive, require
 from gdn_keras.datasets import rescale_images
 from gdn_keras.models import channel_model, network_of, retarget, scale_channels_of
 
@@ -68,37 +68,33 @@ def covariance_error(
     """
     channels = scale_channels_of(model).scales
     pairs = _matching_pairs(channels, factor)
-    scales = tuple(channels[i] for i, _ in pairs)
-    originals, rescaled = _image_pairs(model, factor, images, scales)
-    # Synthetic images are made for each pair; given ones serve them all.
-    groups = len(pairs) if images is None else 1
-    originals = np.concatenate([originals, np.zeros_like(originals[:1])])
-    preprocessor = None if images is None else getattr(model, "preprocessor", None)
-    found = (_centers(model, batch, preprocessor) for batch in (originals, rescaled))
-    errors = []
-    for k, ((*values, empty), values_after) in enumerate(zip(*found, strict=True)):
-        before, after = (np.array_split(v, groups) for v in (np.stack(values), values_after))
-        responses = [before[p % groups][:, i] - empty[i] for p, (i, _) in enumerate(pairs)]
-        matching = [after[p % groups][:, j] - empty[i] for p, (i, j) in enumerate(pairs)]
-        if not all(map(np.any, responses)):
-            raise ValueError(
-                f"Layer {k + 1} of `model` responds to nothing, so that no error relative to its "
-                f"response can be given. Received: model={model.name!r}"
-            )
-        norm = np.linalg.norm
-        errors.append([norm(b - a) / norm(a) for a, b in zip(responses, matching, strict=True)])
-    return CovarianceErrors(factor, scales, np.array(errors))
+    prepare = None if images is None else getattr(model, "preprocessor", None)
+    found: list[list[np.ndarray]] = []
+    errors: list[list[float]] = []
+    for i, j in pairs:
+        if images is None or not found:  # given images serve all pairs
+            originals, rescaled = _image_pair(model, factor, images, channels[i])
+            originals = np.concatenate([originals, np.zeros_like(originals[:1])])
+            found = [_centers(model, batch, prepare) for batch in (originals, rescaled)]
+        errors.append([])
+        for before, after in zip(*found, strict=True):
+            empty = before[-1, i]
+            response, matching = before[:-1, i] - empty, after[:, j] - empty
+            if not response.any():
+                raise ValueError(
+                    f"Layer {len(errors[-1]) + 1} of `model` responds to nothing, so that no error "
+                    f"relative to its response can be given. Received: model={model.name!r}"
+                )
+            errors[-1].append(np.linalg.norm(matching - response) / np.linalg.norm(response))
+    return CovarianceErrors(factor, tuple(channels[i] for i, _ in pairs), np.transpose(errors))
 
 
-def _centers(
-    model: keras.Model, images: np.ndarray, preprocessor: keras.layers.Layer | None
-) -> list[np.ndarray]:
+def _centers(model: keras.Model, images: np.ndarray, prepare: Any) -> list[np.ndarray]:
     """What each layer of the network holds at the center, [n, scales, features]."""
     found = []
-    for batch in np.array_split(images, -(-len(images) // _BATCH)):
-        inputs = keras.ops.convert_to_tensor(batch)
-        inputs = inputs if preprocessor is None else preprocessor(inputs)
-        values = scale_channels_of(model).layer_centers(inputs)
+    for start in range(0, len(images), _BATCH):
+        inputs = keras.ops.convert_to_tensor(images[start : start + _BATCH])
+        values = scale_channels_of(model).layer_centers(prepare(inputs) if prepare else inputs)
         found.append(map(keras.ops.convert_to_numpy, values))
     return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
@@ -118,8 +114,8 @@ def invariance_error(
             f"images of unlike sizes. Received: model={model.name!r} with maps or points"
         )
     pairs = _matching_pairs(channels.scales, factor)
-    middle = [channels.scales[pairs[len(pairs) // 2][0]]]
-    originals, rescaled = _image_pairs(model, factor, images, middle)
+    middle, _ = pairs[len(pairs) // 2]
+    originals, rescaled = _image_pair(model, factor, images, channels.scales[middle])
     other = retarget(model, rescaled.shape[1:])
     before, after = _outputs(model, originals), _outputs(other, rescaled)
     errors = np.abs(after - before) / np.sqrt(np.mean(before**2))
@@ -150,10 +146,10 @@ def blob_images(
     return images.astype("float32")
 
 
-def _image_pairs(
-    model: keras.Model, factor: float, images: np.ndarray | None, scales: Sequence[float]
+def _image_pair(
+    model: keras.Model, factor: float, images: np.ndarray | None, scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Images, and the same images with their frames rescaled by `factor`."""
+    """Images, by default for one scale, and the same with their frames rescaled by `factor`."""
     height, width, channels = shape = tuple(model.input_shape[1:])
     if height is None or width is None:
         raise ValueError(
@@ -162,9 +158,7 @@ def _image_pairs(
         )
     frame = (round(height * factor), round(width * factor))
     if images is None:
-        originals = [blob_images(shape, scale) for scale in scales]
-        rescaled = [blob_images((*frame, channels), scale * factor) for scale in scales]
-        return np.concatenate(originals), np.concatenate(rescaled)
+        return blob_images(shape, scale), blob_images((*frame, channels), scale * factor)
     images = np.asarray(images, dtype="float32")
     if images.shape[1:] != shape:
         raise ValueError(
@@ -177,18 +171,10 @@ def _image_pairs(
 
 def _matching_pairs(scales: Sequence[float], factor: float) -> list[tuple[int, int]]:
     check_positive("factor", factor)
-    pairs = [
-        (i, j)
-        for i, fine in enumerate(scales)
-        for j, coarse in enumerate(scales)
-        if abs(coarse / (fine * factor) - 1) < 1e-4
-    ]
-    if not pairs:
-        ratios = sorted({round(b / a, 4) for a in scales for b in scales if b > a})
-        raise ValueError(
-            f"`factor` must be a ratio of two of the network's scales, one of {ratios}. "
-            f"Received: factor={factor!r}"
-        )
+    ratios = np.divide.outer(scales, scales)  # [coarse, fine]
+    pairs = [(int(i), int(j)) for i, j in np.argwhere(np.abs(ratios.T / factor - 1) < 1e-4)]
+    known = sorted({round(float(ratio), 4) for ratio in ratios.ravel() if ratio > 1})
+    require(pairs, "factor", f"be a ratio of two of the network's scales, one of {known}", factor)
     return pairs
 
 

@@ -1,6 +1,8 @@
 """Pictures of what a network does, made for print."""
 
 import contextlib
+import itertools
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -28,6 +30,7 @@ def draw_generalization(
     path: str | os.PathLike,
     training_sizes: Sequence[float] = (),
     size_name: str = "size",
+    value_name: str = "accuracy",
 ) -> None:
     """Accuracy over test size, whole and the upper part, training sizes marked.
 
@@ -36,21 +39,22 @@ def draw_generalization(
         path: File to write; its ending tells the format.
         training_sizes: Marked by vertical lines.
         size_name: What a size is, below the axis.
+        value_name: What is drawn over it, a share from 0 to 1.
     """
     best = max(accuracy for curve in curves.values() for accuracy in curve.values())
     upper = 90 if best > 0.9 else max(0, 10 * int(10 * best) - 20)
     with figure_file(path, 1, 2, (7.2, 3.0)) as (figure, axes):
         for axis, lowest in zip(axes[0], (0, upper), strict=True):
-            for k, (name, curve) in enumerate(curves.items()):
-                style = {"marker": MARKERS[k % len(MARKERS)], "color": COLORS[k % len(COLORS)]}
-                style |= {"markersize": 3.5, "linewidth": 1.4, "label": name}
+            styles = itertools.cycle(zip(MARKERS, COLORS, strict=True))
+            for (name, curve), (marker, color) in zip(curves.items(), styles, strict=False):
+                style = {"marker": marker, "color": color, "markersize": 3.5, "label": name}
                 sizes = sorted(curve)
                 axis.plot(np.log2(sizes), [100 * curve[size] for size in sizes], **style)
             _size_axis(axis, [s for c in curves.values() for s in c], size_name, training_sizes)
             axis.set_ylim(lowest, 100 + (100 - lowest) / 50)
             axis.grid(axis="y", color="0.9", linewidth=0.6)
             axis.set_axisbelow(True)
-        axes[0, 0].set_ylabel("accuracy (%)")
+        axes[0, 0].set_ylabel(f"{value_name} (%)")
         axes[0, 1].set_title(f"from {upper} %", fontsize=9)
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 3))
@@ -89,32 +93,29 @@ def draw_confusion(
 ) -> None:
     """Which class was taken for which, from counts [true class, predicted class]."""
     confusion = np.asarray(confusion)
-    names = list(class_names or range(len(confusion)))
+    names = [str(name) for name in class_names or range(len(confusion))]
     mistakes = confusion * (1 - np.eye(len(confusion), dtype=int))
     side = max(3.6, 0.3 * len(confusion))
     with figure_file(path, 1, 1, (side, side - 0.1)) as (_, axes):
-        axis = axes[0, 0]
+        axis, style = axes[0, 0], {"ha": "center", "va": "center", "fontsize": 7}
         shown = np.ma.masked_equal(mistakes, 0)
         axis.imshow(shown, cmap="Reds", vmin=0, vmax=max(2, 1.5 * mistakes.max()))
-        for true, predicted in np.ndindex(*confusion.shape):
-            if confusion[true, predicted]:
-                color = "0.45" if true == predicted else "black"
-                text = str(confusion[true, predicted])
-                axis.text(predicted, true, text, ha="center", va="center", fontsize=7, color=color)
-        steep = max(len(str(name)) for name in names) > 2
+        for true, predicted in np.argwhere(confusion):
+            color = "0.45" if true == predicted else "black"
+            axis.text(predicted, true, confusion[true, predicted], color=color, **style)
+        steep = max(map(len, names)) > 2
         axis.set_xticks(range(len(names)), names, rotation=90 if steep else 0)
         axis.set_yticks(range(len(names)), names)
-        axis.set_xlabel("predicted")
-        axis.set_ylabel("true class")
         accuracy = np.trace(confusion) / max(1, confusion.sum())
         at = "" if size is None else f"test size {size:.3g}: "
+        axis.set(xlabel="predicted", ylabel="true class")
         axis.set_title(f"{at}{accuracy:.2%} right", fontsize=9)
         axis.spines[["top", "right"]].set_visible(True)
 
 
 def draw_receptive_fields(layers: Mapping[str, np.ndarray], path: str | os.PathLike) -> None:
     """Receptive fields [units, size, size] of named layers; red excites, blue inhibits."""
-    rows = [-(-len(fields) // _COLUMNS) for fields in layers.values()]
+    rows = [math.ceil(len(fields) / _COLUMNS) for fields in layers.values()]
     heights = [0.6 * count + 0.28 for count in rows]
     with figure_file(path, 0, 0, (7.2, sum(heights))) as (figure, _):
         parts = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)
@@ -144,7 +145,7 @@ def draw_sizes(
         columns: Sizes in a row before the next row begins; all if `None`.
     """
     columns = columns or len(sizes)
-    rows = -(-len(sizes) // columns)
+    rows = math.ceil(len(sizes) / columns)
     count = rows * len(digits)
     with figure_file(path, count, columns, (columns, 1.16 * count + 0.16)) as (_, axes):
         for axis in axes.flat:
@@ -180,9 +181,8 @@ def _size_axis(
 def _edges(centers: np.ndarray) -> np.ndarray:
     """Edges of bins around ascending centers."""
     steps = np.diff(centers) if len(centers) > 1 else np.array([0.25])
-    return np.append(
-        centers - np.append(steps[0], steps)[: len(centers)] / 2, centers[-1] + steps[-1] / 2
-    )
+    inner = (centers[:-1] + centers[1:]) / 2
+    return np.concatenate([centers[:1] - steps[0] / 2, inner, centers[-1:] + steps[-1] / 2])
 
 
 @contextlib.contextmanager

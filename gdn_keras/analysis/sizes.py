@@ -1,5 +1,6 @@
 """Scale generalisation, and which scale channel of a network answers to which size."""
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -8,6 +9,7 @@ import keras
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gdn_keras.checks import require
 from gdn_keras.datasets import ImageData, evaluation_pipeline
 from gdn_keras.layers import ScaleChannels
 from gdn_keras.models import channel_model, network_of, scale_channels_of, with_channels
@@ -25,11 +27,11 @@ def scale_selection(model: keras.Model, images: np.ndarray, batch_size: int = 10
     if model not in _channel_models:  # made and traced once
         _channel_models[model] = _without_xla(channel_model(model))
     stack = _channel_models[model].predict(images, batch_size=batch_size, verbose=0)
+    scales = layer.scales
     if layer.readout == "points":
         grids = layer.point_grids(np.shape(images)[1:3])
         scales = np.repeat([g.scale for g in grids], [g.rows * g.columns for g in grids])
-        return scales[stack.max(axis=2).argmax(axis=1)]
-    return np.asarray(layer.scales)[_winning_channels(stack)]
+    return np.asarray(scales)[_winners(stack)]
 
 
 def scale_selection_histogram(
@@ -49,8 +51,7 @@ def effective_training_scales(
     of channels that wins at least `mass` of the images; of equally short ones, the one that wins
     most. There should be further channels below and above it.
     """
-    if not 0 < mass <= 1:
-        raise ValueError(f"`mass` must lie in (0, 1]. Received: mass={mass}")
+    require(0 < mass <= 1, "mass", "lie in (0, 1]", mass)
     histogram = scale_selection_histogram(model, images, batch_size)
     return shortest_interval(list(histogram), list(histogram.values()), mass)
 
@@ -59,9 +60,9 @@ def shortest_interval(
     scales: Sequence[float], shares: Sequence[float], mass: float
 ) -> tuple[float, float]:
     """The shortest run of scales whose shares add up to `mass`; the heaviest of equals."""
-    runs = [(i, j) for i in range(len(scales)) for j in range(i, len(scales))]
+    runs = itertools.combinations_with_replacement(range(len(scales)), 2)
     weights = {(i, j): sum(shares[i : j + 1]) for i, j in runs}
-    enough = [run for run in runs if weights[run] >= mass * sum(shares) - 1e-9]
+    enough = [run for run, weight in weights.items() if weight >= mass * sum(shares) - 1e-9]
     first, last = min(enough, key=lambda run: (run[1] - run[0], -weights[run]))
     return scales[first], scales[last]
 
@@ -82,16 +83,16 @@ def selection_slope(
             to lie beyond the lowest or the highest scale.
     """
     chosen = [k for k, size in enumerate(sizes) if within[0] <= size <= within[1]]
-    if len(chosen) < 2:
-        raise ValueError(f"`sizes` must hold two sizes within {within}. Received: sizes={sizes}")
+    require(len(chosen) > 1, "sizes", f"hold two sizes within {within}", sizes)
     means = [np.average(np.log2(scales), weights=np.asarray(histograms[k])) for k in chosen]
     return float(np.polyfit(np.log2([sizes[k] for k in chosen]), means, 1)[0])
 
 
-def _has_scale_channels(model: keras.Model) -> bool:
-    """Whether a model holds one `ScaleChannels` layer whose stack can be read."""
+def _channels_of(model: keras.Model) -> ScaleChannels | None:
+    """The only `ScaleChannels` layer of a model, if it gives its stack and one answer an image."""
     found = [layer for layer in network_of(model).layers if isinstance(layer, ScaleChannels)]
-    return len(found) == 1 and found[0].pooling is None
+    fits = len(found) == 1 and found[0].pooling is None and len(found[0].output.shape) == 3
+    return found[0] if fits else None
 
 
 def _without_xla(model: keras.Model) -> keras.Model:
@@ -100,9 +101,8 @@ def _without_xla(model: keras.Model) -> keras.Model:
     return model
 
 
-def _winning_channels(stack: np.ndarray) -> np.ndarray:
-    """The channel with the highest score of any class, anywhere, from [batch, channels, ...]."""
-    stack = np.asarray(stack)
+def _winners(stack: np.ndarray) -> np.ndarray:
+    """The channel or point with the highest score, anywhere, from [batch, channels, ...]."""
     return stack.max(axis=tuple(range(2, stack.ndim))).argmax(axis=1)
 
 
@@ -144,13 +144,13 @@ def evaluate_by_size(
         batch_size: Images at a time, of arrays; without influence on the result.
         report: Called with each result as soon as it is there.
     """
+    load: Callable[[Any], Any] = data
+    if isinstance(data, ImageData):
+        load, sizes = data.test, data.test_sizes if sizes is None else sizes
     if sizes is None:
-        if not isinstance(data, ImageData):
-            raise ValueError("`sizes` must be given for a function of sizes. Received: sizes=None")
-        sizes = data.test_sizes
-    load: Callable[[Any], Any] = data.test if isinstance(data, ImageData) else data
-    scaled = _has_scale_channels(model) and len(scale_channels_of(model).output.shape) == 3
-    classifier = _without_xla(with_channels(model)) if scaled else model
+        raise ValueError("`sizes` must be given for a function of sizes. Received: sizes=None")
+    channels = _channels_of(model)
+    classifier = _without_xla(with_channels(model)) if channels else model
     results = []
     for size in sizes:
         labels, scores, winners = [], [], []
@@ -161,11 +161,10 @@ def evaluate_by_size(
             output, *stack = (np.asarray(x)[: len(images)] for x in keras.tree.flatten(found))
             labels.append(truth)
             scores.append(output.reshape(len(images), -1, output.shape[-1]).max(axis=1))
-            winners.append(_winning_channels(stack[0]) if scaled else ())
+            winners.extend(_winners(stack[0]) if channels else ())
         if not labels:
             raise ValueError(f"`data` must hold at least one image. Received: none at {size=}")
-        channels = len(scale_channels_of(model).scales) if scaled else 0
-        selected = np.bincount(np.concatenate(winners), minlength=channels) if scaled else None
+        selected = np.bincount(winners, minlength=len(channels.scales)) if channels else None
         results.append(_result(size, np.concatenate(labels), np.concatenate(scores), selected))
         if report:
             report(results[-1])
@@ -203,14 +202,13 @@ def _integers(labels: Any) -> np.ndarray:
 def _result(
     size: float | None, labels: np.ndarray, scores: np.ndarray, selected: np.ndarray | None
 ) -> SizeResult:
-    if scores.shape[1] <= labels.max():
+    classes, predicted = scores.shape[1], scores.argmax(axis=1)
+    if classes <= labels.max():
         raise ValueError(
             "`model` must give one score for each class, [batch, ..., classes]. "
-            f"Received: output of {scores.shape[1]} scores for labels up to {labels.max()}"
+            f"Received: output of {classes} scores for labels up to {labels.max()}"
         )
-    predicted = scores.argmax(axis=1)
-    confusion = np.zeros((scores.shape[1],) * 2, int)
+    confusion = np.zeros((classes, classes), int)
     np.add.at(confusion, (labels, predicted), 1)
     size = None if size is None else float(size)
-    accuracy = float(np.mean(predicted == labels))
-    return SizeResult(size, len(labels), accuracy, confusion, selected)
+    return SizeResult(size, len(labels), float(np.mean(predicted == labels)), confusion, selected)

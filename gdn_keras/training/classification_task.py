@@ -1,25 +1,15 @@
 """Classification: a network trained on images, tested at all sizes, and the report of it."""
 
 import contextlib
-import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
 
-from gdn_keras import datasets
-from gdn_keras.analysis import (
-    SizeResult,
-    effective_training_scales,
-    evaluate_by_size,
-    first_layer_fields,
-    plots,
-    second_layer_fields,
-    selection_slope,
-)
+from gdn_keras import analysis, datasets
 from gdn_keras.datasets import ImageData, LabelledImages, steps_per_epoch
 from gdn_keras.models import Classifier, gaussian_derivative_network, parameter_counts, retarget
 from gdn_keras.presets import PRESETS
@@ -48,11 +38,11 @@ class Classification(Task):
 
     results_file = RESULTS
     score = "val_accuracy"
-    files = (
-        (ACCURACY, "accuracy at each test size"),
-        (RESULTS, "the same, with confusions and selected scales"),
-        (BEST, "the epoch of the best validation accuracy"),
-    )
+    files: ClassVar = {
+        ACCURACY: "accuracy at each test size",
+        RESULTS: "the same, with confusions and selected scales",
+        BEST: "the epoch of the best validation accuracy",
+    }
 
     def __init__(self, recipe: Recipe, data: ImageData):
         self.recipe: Recipe = recipe
@@ -65,12 +55,11 @@ class Classification(Task):
 
     @property
     def description(self) -> str:
-        data, channels = self.data, len(self.recipe.training_scales)
+        data, channels = self.data, _channels(self.recipe.training_scales)
         at = f" at size {shown(data.train_sizes)}" if data.train_sizes else ""
         return (
-            f"the {self.recipe.network} network with {channels} scale channel"
-            f"{'s' * (channels > 1)}, on {len(data.train.labels)} images of "
-            f"{len(data.class_names)} classes{at}"
+            f"the {self.recipe.network} network with {channels}, on {len(data.train.labels)} "
+            f"images of {len(data.class_names)} classes{at}"
         )
 
     def settings(self) -> dict[str, Any]:
@@ -92,16 +81,21 @@ class Classification(Task):
         return {"loss": LOSSES[self.recipe.loss](from_logits=True), "metrics": [accuracy]}
 
     def batches(self, first_epoch: int) -> Any:
-        options = {"seed": self.recipe.seed, "initial_epoch": first_epoch}
-        options |= {"augment": self.augmentation(), **self._batch()}
-        return datasets.training_pipeline(*self.data.train, **options)
+        return datasets.training_pipeline(
+            *self.data.train,
+            batch_size=self.recipe.batch_size,
+            seed=self.recipe.seed,
+            initial_epoch=first_epoch,
+            augment=self.augmentation(),
+            num_classes=len(self.data.class_names),
+        )
 
     def validation(self) -> Any:
-        return datasets.evaluation_pipeline(*self.data.validation, **self._batch())
-
-    def _batch(self) -> dict[str, int]:
-        count = len(self.data.class_names)
-        return {"batch_size": self.recipe.batch_size, "num_classes": count}
+        return datasets.evaluation_pipeline(
+            *self.data.validation,
+            batch_size=self.recipe.batch_size,
+            num_classes=len(self.data.class_names),
+        )
 
     def augmentation(self) -> list[keras.Layer]:
         """The layers that change each batch of training images."""
@@ -118,47 +112,41 @@ class Classification(Task):
         return layers
 
     def finish(self, model: keras.Model) -> keras.Model:
-        recipe, shape = self.recipe, image_shape(self.data)
-        trained_for = model.input_shape[1:], recipe.training_scales
-        if not recipe.surround and (shape, recipe.scales) == trained_for:
-            return Classifier(model.network, model.class_names, model.preprocessor, name=model.name)
-        return retarget(model, shape, recipe.scales, surround=recipe.surround)
+        recipe = self.recipe
+        return retarget(model, image_shape(self.data), recipe.scales, surround=recipe.surround)
 
     def evaluate(self, model: keras.Model, reporter: Reporter) -> dict[str, Any]:
-        def say(result: SizeResult) -> None:
+        def say(result: analysis.SizeResult) -> None:
             what = f"test size {result.size:<6.3g}" if result.size is not None else "validation"
             reporter.line(f"{what} {result.accuracy:7.2%}")
 
-        began, sizes, images = time.monotonic(), sizes_of(self.data), partial(images_at, self.data)
-        results = evaluate_by_size(model, images, sizes, self.recipe.batch_size, say)
-        reporter.line(f"Tested in {time.monotonic() - began:.0f} s.")
+        sizes, images = sizes_of(self.data), partial(images_at, self.data)
+        results = analysis.evaluate_by_size(model, images, sizes, self.recipe.batch_size, say)
         return {
             "size_name": self.data.size_name,
             "parameters": parameter_counts(model),
             "scales": list(self.recipe.scales),
             **self._selection(model, results),
-            "sizes": [_as_dict(result) for result in results],
+            "sizes": [result._asdict() for result in results],
         }
 
-    def _selection(self, model: keras.Model, results: list[SizeResult]) -> dict[str, Any]:
+    def _selection(self, model: keras.Model, results: list[analysis.SizeResult]) -> dict[str, Any]:
         """Measures of scale selection, for several channels and sizes."""
         scales = self.recipe.scales
         if len(scales) < 2:
             return {}
-        images, trained_on = self._first_images(_IMAGES_FOR_SCALES), model
-        if self.recipe.surround or image_shape(self.data) != images.shape[1:]:
-            trained_on = retarget(model, images.shape[1:], surround=0.0)
-        effective = effective_training_scales(trained_on, images)
+        images = self._first_images(_IMAGES_FOR_SCALES)
+        trained_on = retarget(model, images.shape[1:], surround=0.0)
+        effective = analysis.effective_training_scales(trained_on, images)
         found: dict[str, Any] = {"effective_training_scales": effective}
         sizes = [result.size for result in results if result.size is not None]
-        if len(sizes) > 1:
-            # Beyond the middle half, in logarithm, winning channels run out.
-            margin = (sizes[-1] / sizes[0]) ** 0.25 * 0.999
-            inside = [s for s in sizes if sizes[0] * margin <= s <= sizes[-1] / margin]
-            if len(inside) > 1:
-                counts = [result.selected for result in results if result.selected is not None]
-                found["selection_sizes"] = within = inside[0], inside[-1]
-                found["selection_slope"] = selection_slope(sizes, scales, counts, within)
+        # Beyond the middle half, in logarithm, winning channels run out.
+        margin = (sizes[-1] / sizes[0]) ** 0.25 * 0.999 if sizes else 1.0
+        inside = [s for s in sizes if sizes[0] * margin <= s <= sizes[-1] / margin]
+        if len(inside) > 1:
+            counts = [result.selected for result in results if result.selected is not None]
+            found["selection_sizes"] = within = inside[0], inside[-1]
+            found["selection_slope"] = analysis.selection_slope(sizes, scales, counts, within)
         return found
 
     def tables(self, results: dict[str, Any]) -> dict[str, str]:
@@ -175,47 +163,70 @@ class Classification(Task):
         if len(accuracies) < 2:
             return f"{_percent(min(accuracies.values()))} of the test images recognised."
         low, high = min(accuracies) * 2**0.5, max(accuracies) / 2
-        inside = {s: a for s, a in accuracies.items() if low * 0.999 <= s <= high * 1.001}
-        inside = inside if 2 * len(inside) > len(accuracies) else accuracies
-        worst = min(inside, key=lambda size: inside[size])
+        inside = [size for size in accuracies if low * 0.999 <= size <= high * 1.001]
+        inside = inside if 2 * len(inside) > len(accuracies) else list(accuracies)
+        worst = min(inside, key=lambda size: accuracies[size])
         sizes = results["settings"]["train_sizes"]
         trained = [f"{100 * accuracies[s]:.2f} % at size {s:g}" for s in sizes if s in accuracies]
         return (
             (f"Trained on size {shown(sizes)} only" if sizes else "Trained")
             + (f" ({', '.join(trained)})" if trained else "")
-            + f": at least {_percent(inside[worst])} at every test size from {min(inside):.3g} to "
-            f"{max(inside):.3g}, the lowest at {worst:.3g}."
+            + f": at least {_percent(accuracies[worst])} at every test size from "
+            f"{min(inside):.3g} to {max(inside):.3g}, the lowest at {worst:.3g}."
         )
 
     def sections(
         self, results: dict[str, Any], model: keras.Model, others: dict[str, dict[str, Any]]
-    ) -> list[Section]:
+    ) -> Iterator[Section]:
         counts = results["parameters"]
-        text = [f"{counts['trainable']} parameters ({counts['paper']} as the paper counts)."]
+        yield f"{counts['trainable']} parameters ({counts['paper']} as the paper counts)."
         if "selection_slope" in results:
             low, high = results["selection_sizes"]
-            text.append(
+            yield (
                 f"Selected scale over size, both logarithmic, sizes {low:.3g} to {high:.3g}: slope "
                 f"{results['selection_slope']:.2f} (1 is perfect)."
             )
         if "effective_training_scales" in results:
             low, high = results["effective_training_scales"]
-            text.append(f"Effective training scales: sigma_0 from {low:.3g} to {high:.3g}.")
+            yield f"Effective training scales: sigma_0 from {low:.3g} to {high:.3g}."
         curves = {_channels(results["scales"]): _curve(results)}
         curves |= {name: _curve(other) for name, other in others.items()}
-        return [*text, _table(results, curves), *_pictures(results, model, curves)]
+        yield _table(results, curves)
+        rows, settings = results["sizes"], results["settings"]
+        axis = {"training_sizes": settings["train_sizes"], "size_name": results["size_name"]}
+        if len(rows) > 1:
+            text = "Accuracy over test size; on the right the upper part."
+            draw = partial(analysis.draw_generalization, curves, **axis)
+            yield Picture("scale_generalization.png", text, draw)
+        if len(rows) > 1 and len(results["scales"]) > 1:
+            text = (
+                "Share of the test images won by each scale channel, for each test size. Scale "
+                "selection follows size: a diagonal band."
+            )
+            sizes, selected = ([row[name] for row in rows] for name in ("size", "selected"))
+            draw = partial(analysis.draw_selection, sizes, results["scales"], selected, **axis)
+            yield Picture("scale_selection.png", text, draw)
+        text = (
+            "Learned receptive fields: the first layer, and the second along each unit's strongest "
+            "input; red excites, blue inhibits."
+        )
+        yield Picture("receptive_fields.png", text, partial(_draw_receptive_fields, model))
+        worst = min(rows, key=lambda row: row["accuracy"])
+        names = {"class_names": settings["class_names"], "size": worst["size"]}
+        text = "True and predicted classes, at the test size of the lowest accuracy."
+        draw = partial(analysis.draw_confusion, worst["confusion"], **names)
+        yield Picture("confusion.png", text, draw)
 
     def export_options(self) -> dict[str, Any]:
         softmax, sizes = self.recipe.loss == "softmax", self.data.train_sizes
         options: dict[str, Any] = {"probabilities": "softmax" if softmax else "sigmoid"}
         if len(sizes) == 1:
-            options["training_size"] = sizes[0]
-            options["reference_images"] = self._first_images(_REFERENCE_IMAGES)
+            images = self._first_images(_REFERENCE_IMAGES)
+            options |= {"training_size": sizes[0], "reference_images": images}
         return options
 
     def _first_images(self, count: int) -> np.ndarray:
-        images, labels = self.data.train
-        return np.asarray(images[: min(count, len(labels))])
+        return np.asarray(self.data.train.images[:count])
 
 
 def images_at(data: ImageData, size: float | None) -> LabelledImages:
@@ -260,18 +271,13 @@ def _checksum(part: LabelledImages) -> int:
     return checksum
 
 
-def _as_dict(result: SizeResult) -> dict[str, Any]:
-    selected = None if result.selected is None else result.selected.tolist()
-    return {**result._asdict(), "confusion": result.confusion.tolist(), "selected": selected}
-
-
 def _curve(results: dict[str, Any]) -> dict[float, float]:
     """`{size: accuracy}` of a run's results."""
     return {row["size"]: row["accuracy"] for row in results["sizes"]}
 
 
 def _channels(scales: Sequence[float]) -> str:
-    return "single scale channel" if len(scales) == 1 else f"{len(scales)} scale channels"
+    return f"{len(scales)} scale channel{'s' * (len(scales) > 1)}"
 
 
 def _table(results: dict[str, Any], curves: Mapping[str, dict[float, float]]) -> str:
@@ -284,47 +290,16 @@ def _table(results: dict[str, Any], curves: Mapping[str, dict[float, float]]) ->
     return markdown_table([head, *(f"{name}, %" for name in curves)], rows)
 
 
-def _pictures(
-    results: dict[str, Any], model: keras.Model, curves: Mapping[str, dict[float, float]]
-) -> list[Picture]:
-    rows, settings, scales = results["sizes"], results["settings"], results["scales"]
-    sizes, selected = [row["size"] for row in rows], [row["selected"] for row in rows]
-    axis = {"training_sizes": settings["train_sizes"], "size_name": results["size_name"]}
-    pictures = []
-    if len(sizes) > 1:
-        text = "Accuracy over test size; on the right the upper part."
-        draw = partial(plots.draw_generalization, curves, **axis)
-        pictures.append(Picture("scale_generalization.png", text, draw))
-    if len(sizes) > 1 and len(scales) > 1:
-        text = (
-            "Share of the test images won by each scale channel, for each test size. Scale "
-            "selection follows size: a diagonal band."
-        )
-        draw = partial(plots.draw_selection, sizes, scales, selected, **axis)
-        pictures.append(Picture("scale_selection.png", text, draw))
-    text = (
-        "Learned receptive fields: the first layer, and the second along each unit's strongest "
-        "input; red excites, blue inhibits."
-    )
-    draw = partial(_draw_receptive_fields, model)
-    pictures.append(Picture("receptive_fields.png", text, draw))
-    worst = min(rows, key=lambda row: row["accuracy"])
-    names = {"class_names": settings["class_names"], "size": worst["size"]}
-    text = "True and predicted classes, at the test size of the lowest accuracy."
-    draw = partial(plots.draw_confusion, worst["confusion"], **names)
-    return [*pictures, Picture("confusion.png", text, draw)]
-
-
 def _draw_receptive_fields(model: keras.Model, path: Any) -> None:
     """Receptive fields of the first layers by name, for each color of the image."""
-    first = first_layer_fields(model)
+    first = analysis.first_layer_fields(model)
     count = first.shape[1]
     colors = ("red", "green", "blue") if count == 3 else range(1, count + 1)
     names = ["first layer"] if count == 1 else [f"first layer, {color}" for color in colors]
     fields = {name: first[:, channel] for channel, name in enumerate(names)}
     with contextlib.suppress(ValueError):  # there is only one layer
-        fields["second layer, along the strongest input"] = second_layer_fields(model)
-    plots.draw_receptive_fields(fields, path)
+        fields["second layer, along the strongest input"] = analysis.second_layer_fields(model)
+    analysis.draw_receptive_fields(fields, path)
 
 
 def _percent(share: float) -> str:

@@ -5,6 +5,7 @@ An example adds the flags of its data to `recipe_parser`, and says what they ask
 
 import argparse
 import ast
+import contextlib
 import dataclasses
 import io
 import tempfile
@@ -84,15 +85,14 @@ def data_flag(flag: Callable[..., Any]) -> None:
 
 def data_options(options: argparse.Namespace) -> dict[str, Any]:
     """The options of the data set, by name."""
-    given = {}
+    given: dict[str, Any] = {}
     for option in options.option:
         name, equals, value = option.partition("=")
         if not equals:
             raise ValueError(f"`option` must be NAME=VALUE. Received: {option}")
-        try:
+        given[name] = value
+        with contextlib.suppress(ValueError, SyntaxError):
             given[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            given[name] = value
     return given
 
 
@@ -100,7 +100,6 @@ def run_command(
     parser: argparse.ArgumentParser,
     tasks_of: Callable[[argparse.Namespace], dict[str, Task]],
     arguments: Sequence[str] | None = None,
-    reporter: Reporter | None = None,
 ) -> int:
     """Parses, runs and reports; the exit code is that of `exit_code`.
 
@@ -109,16 +108,15 @@ def run_command(
         tasks_of: Function from the parsed flags to the task of each run, by the name of its folder
             below the output folder; the last one, "", has it all and is drawn beside the others.
         arguments: The command line; that of the process if `None`.
-        reporter: What the runs speak through; to standard output by default.
     """
-    options = parser.parse_args(arguments)
-    cluster, speaking = options.cluster is not None, reporter or Reporter()
+    options, reporter = parser.parse_args(arguments), Reporter()
+    cluster = options.cluster is not None
 
     def make() -> list[Run]:
         if cluster and distribution.process_index() > 0:  # the first one keeps the run, and speaks
             output = Path(tempfile.mkdtemp(prefix="gdn_keras-"))
             return _runs(tasks_of(options), output, [], Reporter(io.StringIO()))
-        return _runs(tasks_of(options), Path(options.output), options.compare, speaking)
+        return _runs(tasks_of(options), Path(options.output), options.compare, reporter)
 
     def prepare() -> list[Run]:
         if not cluster:
@@ -139,8 +137,7 @@ def run_command(
             for run in runs if distribution.process_index() == 0 else ():
                 began = _complete(run, began)
 
-    code = exit_code(prepare, work, speaking)
-    return distribution.abandon(code) if cluster else code
+    return distribution.abandon(exit_code(prepare, work, reporter))
 
 
 def exit_code(
@@ -191,13 +188,14 @@ def _runs(
         name if names.count(name) == 1 else folder: folder
         for name, folder in zip(names, folders, strict=True)
     }
-    *others, (_, last) = tasks.items()
-    runs = [Run(task, output / name.replace(" ", "_"), None, reporter) for name, task in others]
-    final = Run(last, output, compare, reporter)
-    # Their results are not there before they have run.
-    before = {name: run.folder for (name, _), run in zip(others, runs, strict=True)}
-    final.compare = {**before, **final.compare}
-    return [*runs, final]
+    runs = {
+        name: Run(task, output / name.replace(" ", "_"), None if name else compare, reporter)
+        for name, task in tasks.items()
+    }
+    # Results of this command are not there before it has run.
+    own = {name: run.folder for name, run in runs.items() if name}
+    runs[""].compare = own | runs[""].compare
+    return list(runs.values())
 
 
 def _announce(run: Run) -> None:

@@ -1,23 +1,27 @@
 """What trainings of detectors have in common."""
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
 
+from gdn_keras.analysis import draw_generalization
 from gdn_keras.checks import check_positive
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import import_drawing
 from gdn_keras.detection.precision import import_pycocotools
 from gdn_keras.models import gaussian_derivative_network
 from gdn_keras.training.recipe import COUNT, WIDTHS, TrainingRecipe, recipe, setting
-from gdn_keras.training.run_folder import shown
+from gdn_keras.training.run_folder import markdown_table, shown
 from gdn_keras.training.task import Task
 
 AVERAGE_PRECISION = "average_precision.json"
-_MOST_TICKS = 9
+PRECISION = {"ap50": "AP at IoU 0.5", "ap75": "at 0.75", "ap": "COCO mean"}
+SHOWN = 4  # pictures on a page
+_SIDE = 640  # pixels
 
 
 @recipe
@@ -36,8 +40,8 @@ class DetectionRecipe(TrainingRecipe):
         per_octave: scale channels per octave of the finished detector.
     """
 
-    epochs: int = setting(36, **COUNT)
-    batch_size: int = setting(8, **COUNT)
+    epochs: int = 36
+    batch_size: int = 8
     steps: int = setting(100, **COUNT)
     widths: tuple[int, ...] = setting((12, 16, 24, 32, 64), **WIDTHS)
     sigmas: tuple[float, ...] | None = setting(None, type=float, nargs="+", metavar="SIGMA")
@@ -85,6 +89,7 @@ class DetectionTask(Task):
 
     recipe: Any  # of a kind of its own in each task
     results_file = AVERAGE_PRECISION
+    files: ClassVar = {AVERAGE_PRECISION: "average precision, and what was found"}
 
     def __init__(
         self, recipe: Any, class_names: list[str], channels: int, points: Points = points_network
@@ -96,7 +101,7 @@ class DetectionTask(Task):
 
     def arguments(self) -> dict[str, Any]:
         """Arguments of the detector besides network and classes."""
-        raise NotImplementedError  # each task has its own
+        raise NotImplementedError
 
     def network(self) -> Detector:
         return self._detector(self.recipe.train_scales)
@@ -129,29 +134,38 @@ def as_json(row: Any) -> dict[str, Any]:
     }
 
 
-def draw_curves(axis: Any, rows: list[dict[str, Any]], key: str, curves: dict[str, str]) -> None:
-    """Numbers of results from 0 to 1, such as average precision, over sizes or the like."""
-    places = [row[key] for row in rows]
-    for name, label in curves.items():
-        values = np.array([row[name] for row in rows], "float64")
-        axis.plot(places, values, "o-", markersize=4, label=label)
-    ticks = places[:: math.ceil(len(places) / _MOST_TICKS) or 1]
-    axis.set_xscale("log", base=2)
-    axis.set_xticks(ticks, [shown(place) for place in ticks])
-    axis.minorticks_off()
-    axis.set_ylim(0, 1.02)
-    axis.legend()
+def table(key: str, rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
+    """Rows of results by one of their keys, in Markdown; `columns` are keys and their titles."""
+    lines = []
+    for row in rows:
+        cells = ("" if row[column] is None else f"{row[column]:.3f}" for column in columns)
+        lines.append((shown(row[key] or "all"), row["objects"], *cells))
+    return markdown_table((key, "objects", *columns.values()), lines)
 
 
-def page_of(pictures: list[Any], columns: int = 2, side: int = 640) -> Any:
-    """Pillow images on one page, those larger than `side` pixels shrunk."""
+def draw_curves(
+    key: str,
+    rows: Iterable[Mapping[str, Any]],
+    columns: Mapping[str, str],
+    path: Path,
+    training_sizes: Sequence[float] = (),
+) -> None:
+    """What `table` tells, average precision and other shares, as curves."""
+    curves = {
+        title: {row[key]: row[column] for row in rows if row[column] is not None}
+        for column, title in columns.items()
+    }
+    draw_generalization(curves, path, training_sizes, size_name=key, value_name="precision")
+
+
+def draw_page(pictures: Sequence[Any], path: Path) -> None:
+    """Pillow images in two columns, those larger than `_SIDE` pixels shrunk."""
     Image, _ = import_drawing()
     for picture in pictures:
-        picture.thumbnail((side, side))
+        picture.thumbnail((_SIDE, _SIDE))
     width, height = np.max([picture.size for picture in pictures], axis=0).tolist()
-    columns = min(columns, len(pictures))
-    rows = -(-len(pictures) // columns)
+    columns, rows = min(2, len(pictures)), math.ceil(len(pictures) / 2)
     page = Image.new("RGB", (columns * (width + 4), rows * (height + 4)), "white")
     for k, picture in enumerate(pictures):
-        page.paste(picture, (k % columns * (width + 4), k // columns * (height + 4)))
-    return page
+        page.paste(picture, (k % 2 * (width + 4), k // 2 * (height + 4)))
+    page.save(path)

@@ -1,21 +1,13 @@
 """Detection of digits: average precision over sizes, and pictures with boxes."""
 
 import dataclasses
-import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gdn_keras.analysis.plots import figure_file
-from gdn_keras.checks import check_positive
-from gdn_keras.datasets import (
-    Scenes,
-    digit_scenes,
-    load_mnist_directory,
-    scene_pipeline,
-    scene_set,
-)
-from gdn_keras.datasets.scenes import BACKGROUNDS, SceneSet
+from gdn_keras import datasets
+from gdn_keras.datasets.scenes import BACKGROUNDS, Scenes, SceneSet
 from gdn_keras.detection.decoding import channel_spacing
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import draw_boxes
@@ -23,33 +15,25 @@ from gdn_keras.detection.precision import TEST_SIZES, evaluate_detector
 from gdn_keras.layers import ArctanContrast
 from gdn_keras.reporting import Reporter
 from gdn_keras.training.detection_task import (
-    AVERAGE_PRECISION,
+    PRECISION,
+    SHOWN,
     DetectionRecipe,
     DetectionTask,
     Points,
     as_json,
     draw_curves,
-    page_of,
+    draw_page,
     parameter_count,
     points_network,
+    table,
 )
-from gdn_keras.training.recipe import (
-    CHANNELS,
-    COUNT,
-    WIDTHS,
-    at_least,
-    increasing,
-    recipe,
-    setting,
-)
-from gdn_keras.training.run_folder import Picture, Section, markdown_table, shown
+from gdn_keras.training.recipe import CHANNELS, COUNT, at_least, increasing, recipe, setting
+from gdn_keras.training.run_folder import Picture, Section, shown
 
 CLASSES = 10
 _PART_THRESHOLD = 0.7
 _TEST_SEED = 1_000_003  # test scenes are the same for all seeds of the training
-_CURVES = {"ap50": "IoU 0.5", "ap75": "IoU 0.75", "ap": "COCO, 0.5 to 0.95"}
-_SHOWN = 4
-_ERRORS = {"size_error": "size error, %", "center_error": "center error, %"}
+_ERRORS = {"size_error": "size error", "center_error": "center error"}
 _SIZES = {"check": increasing, "flag": None}
 
 
@@ -95,12 +79,12 @@ class DigitRecipe(DetectionRecipe):
         test_scenes: scenes in the test.
     """
 
-    epochs: int = setting(60, **COUNT)
-    widths: tuple[int, ...] = setting((12, 16, 24, 48, 96), **WIDTHS)
+    epochs: int = 60
+    widths: tuple[int, ...] = (12, 16, 24, 48, 96)
     sigmas: tuple[float, ...] | None = setting(_powers(0, 5, per_octave=2), flag=None)
-    density: float = setting(1.0, check_positive, flag=None)
-    zero_order: bool = setting(False, flag=None)
-    per_octave: int = setting(2, choices=(1, 2), type=int)
+    density: float = 1.0
+    zero_order: bool = False
+    per_octave: int = 2
     scales: tuple[float, ...] = setting(_powers(-2, 7, per_octave=2), **_SPACED)
     train_scales: tuple[float, ...] = setting(_powers(-2, 6, per_octave=4), **_SPACED)
     train_sizes: tuple[float, ...] = setting((1.0,), **_SIZES)
@@ -126,16 +110,16 @@ class DigitRecipe(DetectionRecipe):
 
     def test_set(self) -> SceneSet:
         """The scenes of the test."""
-        return scene_set(self._tested(), self.test_scenes, _TEST_SEED)
+        return datasets.scene_set(self._tested(), self.test_scenes, _TEST_SEED)
 
     def _tested(self) -> Scenes:
         return self._scenes("test", sizes=self.test_sizes, shape=self.test_shape)
 
     def _scenes(self, split: str, **options: Any) -> Scenes:
-        source = None if self.mnist_dir is None else load_mnist_directory(self.mnist_dir)
+        source = None if self.mnist_dir is None else datasets.load_mnist_directory(self.mnist_dir)
         count = self.train_count if split == "train" else self.test_count
         options |= {"count": count, "background": self.background}
-        return digit_scenes(split, source=source, **options)
+        return datasets.digit_scenes(split, source=source, **options)
 
 
 class DigitDetection(DetectionTask):
@@ -145,7 +129,6 @@ class DigitDetection(DetectionTask):
     """
 
     title = "Detector of digits"
-    files = ((AVERAGE_PRECISION, "average precision and errors at each size"),)
 
     def __init__(self, recipe: DigitRecipe, points: Points = points_network):
         super().__init__(recipe, [str(k) for k in range(CLASSES)], 1, points)
@@ -161,16 +144,13 @@ class DigitDetection(DetectionTask):
     def batches(self, first_epoch: int) -> Any:
         recipe, scenes = self.recipe, self.recipe.training_scenes()
         options = {"batch_size": recipe.batch_size, "seed": recipe.seed}
-        return scene_pipeline(scenes, first=first_epoch * recipe.steps, **options)
+        return datasets.scene_pipeline(scenes, first=first_epoch * recipe.steps, **options)
 
     def evaluate(self, model: Detector, reporter: Reporter) -> dict[str, Any]:
-        began, scenes = time.monotonic(), self.recipe.test_set()
-        (everything, *sizes), slope = evaluate_detector(model, scenes, self.recipe.test_sizes)
-        seconds = time.monotonic() - began
-        reporter.line(f"Tested in {seconds:.0f} s.")
+        recipe = self.recipe
+        (everything, *sizes), slope = evaluate_detector(model, recipe.test_set(), recipe.test_sizes)
         return {
             "parameters": parameter_count(model),
-            "seconds_per_scene": seconds / len(scenes.images),
             "slope": slope,
             "all": as_json(everything),
             "sizes": [as_json(result) for result in sizes],
@@ -179,17 +159,21 @@ class DigitDetection(DetectionTask):
     def summary(self, results: dict[str, Any]) -> str:
         return summarize(results)
 
-    def sections(self, results: dict[str, Any], model: Detector, others: Any) -> list[Section]:
-        text = "Average precision over the size of the digits, and the training size."
-        curves = Picture("average_precision.png", text, partial(_draw_precision, results))
+    def sections(self, results: dict[str, Any], model: Detector, others: Any) -> Iterator[Section]:
+        yield f"{results['parameters']} parameters."
+        yield precision_table(results)
+        if results["all"]["objects"]:
+            text = "Average precision over the size of the digits; on the right the upper part."
+            sizes = {"training_sizes": self.recipe.train_sizes}
+            draw = partial(draw_curves, "size", results["sizes"], PRECISION, **sizes)
+            yield Picture("average_precision.png", text, draw)
         text = "Test scenes with the boxes that were found in them."
-        scenes = Picture("detections.png", text, partial(_draw_page, model, self.recipe))
-        return [f"{results['parameters']} parameters.", precision_table(results), curves, scenes]
+        yield Picture("detections.png", text, partial(_draw_scenes, model, self.recipe))
 
 
-def summarize(results: dict[str, Any], low: float = 2**-0.5, high: float = 4.0) -> str:
-    """One sentence: the lowest average precision between two sizes."""
-    rows = [row for row in results["sizes"] if low - 1e-6 <= row["size"] <= high + 1e-6]
+def summarize(results: dict[str, Any]) -> str:
+    """One sentence: the lowest average precision from half an octave below size 1 to size 4."""
+    rows = [row for row in results["sizes"] if 0.707 <= row["size"] <= 4.001]
     rows = [row for row in rows or results["sizes"] if row["objects"]]
     if not rows:
         return "There was no object in the test."
@@ -203,32 +187,17 @@ def summarize(results: dict[str, Any], low: float = 2**-0.5, high: float = 4.0) 
 
 def precision_table(results: dict[str, Any]) -> str:
     """Average precision and errors at each size, in Markdown."""
-    rows = []
-    for row in [*results["sizes"], results["all"]]:
-        name = "all" if row["size"] is None else f"{row['size']:.3g}"
-        errors = ("" if row[k] is None else f"{100 * row[k]:.1f}" for k in _ERRORS)
-        values = ("" if row[k] is None else f"{row[k]:.3f}" for k in _CURVES)
-        rows.append((name, row["objects"], *values, *errors))
-    head = ("size", "digits", "AP at IoU 0.5", "at 0.75", "COCO mean", *_ERRORS.values())
     note = "Errors are medians over the digits that were found, of the center in sides of the box."
     if results["slope"] is not None:
         note += f" Size found over size, both logarithmic: slope {results['slope']:.3f}."
-    return f"{markdown_table(head, rows)}\n\n{note}"
+    rows = [*results["sizes"], results["all"]]
+    return f"{table('size', rows, PRECISION | _ERRORS)}\n\n{note}"
 
 
-def _draw_precision(results: dict[str, Any], path: Path) -> None:
-    with figure_file(path, 1, 1, (5.2, 3.2)) as (_, axes):
-        axis = axes[0, 0]
-        for size in results["settings"]["train_sizes"]:
-            axis.axvline(size, color="0.5", linestyle="--", linewidth=1)
-        draw_curves(axis, results["sizes"], "size", _CURVES)
-        axis.set(xlabel="size", ylabel="average precision")
-
-
-def _draw_page(detector: Detector, recipe: DigitRecipe, path: Path) -> None:
+def _draw_scenes(detector: Detector, recipe: DigitRecipe, path: Path) -> None:
     """The first test scenes with what was found in them."""
-    count = min(_SHOWN, recipe.test_scenes)
+    count = min(SHOWN, recipe.test_scenes)
     images = dataclasses.replace(recipe, test_scenes=count).test_set().images
     found = detector.predict(images, batch_size=1, verbose=0)
-    boxes = [{name: rows[k] for name, rows in found.items()} for k in range(count)]
-    page_of([draw_boxes(*pair) for pair in zip(images, boxes, strict=True)]).save(path)
+    boxes = ({name: rows[k] for name, rows in found.items()} for k in range(count))
+    draw_page(list(map(draw_boxes, images, boxes)), path)

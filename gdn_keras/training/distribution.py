@@ -5,8 +5,7 @@ On TensorFlow, `tf.distribute.MirroredStrategy` takes the devices of one machine
 each machine or each device. Every device gets an equal share of every batch, batch statistics and
 gradients are those of the whole batch, and so are the weights that come out.
 
-The first process's folder is the run's; the others keep what they write to themselves. A training
-on one device calls nothing of this.
+The first process's folder is the run's; the others keep what they write to themselves.
 """
 
 import os
@@ -185,6 +184,8 @@ def training_strategy() -> Any:
 
 def device_count(recipe: TrainingRecipe) -> int:
     """How many devices a batch of this recipe is shared out over, which must be even."""
+    if not recipe.distribute:
+        return 1
     backend = keras.backend.backend()
     if backend not in ("tensorflow", "jax"):
         text = "Several devices need Keras on TensorFlow or JAX."
@@ -201,7 +202,7 @@ def shared_out(batches: Any, devices: int) -> Any:
 
     A last batch that does not divide evenly is filled up with its own first images.
     """
-    if devices == 1:
+    if batches is None or devices == 1:
         return batches
     import tensorflow as tf
 

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,13 @@ from gdn_keras.export import export_saved_model, is_export_of
 from gdn_keras.reporting import Reporter
 from gdn_keras.training import distribution, run_folder
 from gdn_keras.training.fitting import TrainingStopped, build, train
-from gdn_keras.training.run_folder import MODEL, SAVED_MODEL, is_whole, load_network, read_results
 from gdn_keras.training.task import Task
 
 _FILES = {
     run_folder.REPORT: "one page with everything on it",
     run_folder.PICTURES: "its pictures",
-    MODEL: "the trained network",
-    SAVED_MODEL: "the same for TensorFlow alone, without this package",
+    run_folder.MODEL: "the trained network",
+    run_folder.SAVED_MODEL: "the same for TensorFlow alone, without this package",
     run_folder.HISTORY: "the history of the training",
     run_folder.LOGS: "the same for TensorBoard",
 }
@@ -53,12 +53,11 @@ class Run:
         self.task, self.reporter = task, reporter or Reporter()
         self.compare = {name: Path(path).expanduser() for name, path in (compare or {}).items()}
         for path in self.compare.values():
-            read_results(path, task.results_file)
-        if task.recipe.distribute:
-            distribution.device_count(task.recipe)
-        folder = Path(folder).expanduser()
+            run_folder.read_results(path, task.results_file)
+        distribution.device_count(task.recipe)  # which a batch must be a multiple of
         # A network that cannot be built must not leave a folder behind.
-        self._model = None if is_whole(folder / MODEL) else build(task)
+        done = run_folder.is_whole(Path(folder).expanduser() / run_folder.MODEL)
+        self._model = None if done else build(task)
         self.settings = task.settings()
         self.folder = run_folder.open_run(self.settings, folder)
 
@@ -69,15 +68,14 @@ class Run:
 
     def files(self) -> dict[Path, str]:
         """The files that the run has left, and what they hold."""
-        files = {**_FILES, **dict(self.task.files)}
+        files = {**_FILES, **self.task.files}
         paths = {self.folder / name: text for name, text in files.items()}
         return {path: text for path, text in paths.items() if path.exists()}
 
     def train(self) -> None:
         """The training alone, which several processes do together."""
         with run_folder.taking_up(self.folder):
-            done = is_whole(self.folder / MODEL)
-            if not (distribution.agreed(done) if self.task.recipe.distribute else done):
+            if not distribution.agreed(run_folder.is_whole(self.folder / run_folder.MODEL)):
                 self._train()
 
     def complete(self) -> dict[str, Any]:
@@ -89,43 +87,49 @@ class Run:
                 go on.
         """
         with run_folder.taking_up(self.folder):
-            file = self.folder / MODEL
-            model = load_network(file) if is_whole(file) else self._train()
+            file = self.folder / run_folder.MODEL
+            model = run_folder.load_network(file) if run_folder.is_whole(file) else self._train()
             try:
                 return self._after_training(model)
             except (KeyboardInterrupt, OSError) as error:
                 interrupted = isinstance(error, KeyboardInterrupt)
-                text = f"Stopped{'' if interrupted else f': {error}'}. The trained network is in "
-                text += f"{file}; the same command goes on with what comes after the training."
-                raise TrainingStopped(text, interrupted) from error
+                raise TrainingStopped(
+                    f"Stopped{'' if interrupted else f': {error}'}. The trained network is in "
+                    f"{file}; the same command goes on with what comes after the training.",
+                    interrupted,
+                ) from error
 
     def _train(self) -> keras.Model:
-        model = build(self.task) if self._model is None else self._model
+        model = self._model or build(self.task)
         train(model, self.task, self.folder, self.reporter)
         finished = self.task.finish(model)
-        run_folder.save_model(finished, self.folder / MODEL)
+        run_folder.save_model(finished, self.folder / run_folder.MODEL)
         return finished
 
     def _after_training(self, model: keras.Model) -> dict[str, Any]:
         task, name, folder = self.task, self.task.results_file, self.folder
         try:
-            results = read_results(folder, name)
+            results = run_folder.read_results(folder, name)
         except ValueError:
+            began = time.monotonic()
             results = {"settings": self.settings, **task.evaluate(model, self.reporter)}
+            self.reporter.line(f"Tested in {time.monotonic() - began:.0f} s.")
             for file, text in task.tables(results).items():
                 run_folder.write_text(folder / file, text)
-            content = json.dumps(results, indent=1, allow_nan=False) + "\n"
+            arrays = np.ndarray.tolist
+            content = json.dumps(results, indent=1, allow_nan=False, default=arrays) + "\n"
             # Last, since its presence says that the results are complete.
             run_folder.write_text(folder / name, content)
             results = json.loads(content)
-        if not is_export_of(model, folder / SAVED_MODEL):
-            export_by_tensorflow(model, folder / SAVED_MODEL, task.export_options())
-        others = {key: read_results(path, name) for key, path in self.compare.items()}
-        head = f"# {task.title}\n\n{task.summary(results)}"
-        sections = task.sections(results, model, others)
-        run_folder.write_page(
-            folder, [head, *sections, run_folder.settings_table(results["settings"])], self.reporter
-        )
+        if not is_export_of(model, folder / run_folder.SAVED_MODEL):
+            export_by_tensorflow(model, folder / run_folder.SAVED_MODEL, task.export_options())
+        others = {key: run_folder.read_results(path, name) for key, path in self.compare.items()}
+        sections = [
+            f"# {task.title}\n\n{task.summary(results)}",
+            *task.sections(results, model, others),
+            run_folder.settings_table(self.settings),
+        ]
+        run_folder.write_page(folder, sections, self.reporter)
         return results
 
 
@@ -155,7 +159,7 @@ def export_by_tensorflow(model: keras.Model, folder: Path, options: dict[str, An
     given, call = io.BytesIO(), f"import {__name__} as engine; engine._export_file()"
     np.savez(given, **{name: value for name, value in options.items() if value is not None})
     done = subprocess.run(
-        [sys.executable, "-c", call, folder.with_name(MODEL), folder],
+        [sys.executable, "-c", call, folder.with_name(run_folder.MODEL), folder],
         input=given.getvalue(),
         # The GPUs' memory belongs to this process.
         env={**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": ""},
@@ -171,4 +175,4 @@ def _export_file() -> None:
     file, folder = map(Path, sys.argv[1:])
     with np.load(io.BytesIO(sys.stdin.buffer.read()), allow_pickle=False) as content:
         options = {name: value if value.ndim else value.item() for name, value in content.items()}
-    export_saved_model(load_network(file), folder, **options)
+    export_saved_model(run_folder.load_network(file), folder, **options)

@@ -45,11 +45,9 @@ def build(task: Task) -> keras.Model:
 def compile_model(model: keras.Model, task: Task) -> None:
     """Compiles any model for a task: its loss, and Adam with a half cosine over all steps."""
     recipe = task.recipe
-    rate, share = recipe.learning_rate, recipe.final_learning_rate / recipe.learning_rate
-    steps = task.steps * recipe.epochs
-    optimizer = keras.optimizers.Adam(
-        keras.optimizers.schedules.CosineDecay(rate, steps, alpha=share)
-    )
+    share, steps = recipe.final_learning_rate / recipe.learning_rate, task.steps * recipe.epochs
+    schedule = keras.optimizers.schedules.CosineDecay(recipe.learning_rate, steps, alpha=share)
+    optimizer = keras.optimizers.Adam(schedule)
     if recipe.precision == "float16":
         # Keras would wrap it by itself, but not recognize it again when it loads the file.
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
@@ -60,19 +58,13 @@ def compile_model(model: keras.Model, task: Task) -> None:
 
 def fit_arguments(task: Task, first_epoch: int = 0) -> dict[str, Any]:
     """Arguments of `fit` that show the training data from an epoch on, in their order."""
+    devices = distribution.device_count(task.recipe)
     return {
-        "x": _own_share(task.batches(first_epoch), task.recipe),
+        "x": distribution.shared_out(task.batches(first_epoch), devices),
         "steps_per_epoch": task.steps,
         "initial_epoch": first_epoch,
         "shuffle": False,
     }
-
-
-def _own_share(batches: Any, recipe: TrainingRecipe) -> Any:
-    """What of each batch this process trains on."""
-    if batches is None or not recipe.distribute:
-        return batches
-    return distribution.shared_out(batches, distribution.device_count(recipe))
 
 
 def train(model: keras.Model, task: Task, folder: Path, reporter: Reporter) -> None:
@@ -87,9 +79,7 @@ def train(model: keras.Model, task: Task, folder: Path, reporter: Reporter) -> N
     recipe = task.recipe
     _make_deterministic(recipe)
     checkpoints = Checkpoints(folder, reporter, task.score)
-    done = checkpoints.restore(model)
-    if recipe.distribute:
-        done = int(distribution.agreed(done))
+    done = int(distribution.agreed(checkpoints.restore(model)))
     if done:
         reporter.line(f"Going on after epoch {done} of {recipe.epochs}.")
     if done >= recipe.epochs:
@@ -114,7 +104,7 @@ def _fit(
     checkpoints: Checkpoints,
     keeping: keras.callbacks.Callback | None,
 ) -> None:
-    recipe = task.recipe
+    recipe, devices = task.recipe, distribution.device_count(task.recipe)
     progress = ProgressLine(recipe.epochs, task.steps, checkpoints.reporter, task.score)
     # Raises within a step, so that no checkpoint keeps broken weights.
     callbacks = [progress, keras.callbacks.TerminateOnNaN(raise_error=True)]
@@ -126,7 +116,7 @@ def _fit(
     try:
         model.fit(
             **fit_arguments(task, done),
-            validation_data=_own_share(task.validation(), recipe),
+            validation_data=distribution.shared_out(task.validation(), devices),
             epochs=recipe.epochs,
             callbacks=callbacks,
             verbose=0,
@@ -181,8 +171,7 @@ class ProgressLine(keras.callbacks.Callback):
     def __init__(self, epochs: int, steps: int, reporter: Reporter, score: str | None = None):
         super().__init__()
         self.epochs, self.steps, self.reporter, self.score = epochs, steps, reporter, score
-        self.loss = 0.0
-        self._done, self._shown = 0, -math.inf
+        self.loss, self._done, self._shown = 0.0, 0, -math.inf
         self._first: tuple[int, float] | None = None  # steps after the first one, and its end
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:

@@ -4,9 +4,8 @@ import argparse
 import dataclasses
 import math
 import os
-import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -21,7 +20,6 @@ from gdn_keras.layers import ContrastStretch
 from gdn_keras.reporting import Reporter
 from gdn_keras.training import picture_precision
 from gdn_keras.training.detection_task import (
-    AVERAGE_PRECISION,
     DetectionRecipe,
     DetectionTask,
     Points,
@@ -29,7 +27,7 @@ from gdn_keras.training.detection_task import (
     points_network,
 )
 from gdn_keras.training.fitting import TrainingStopped
-from gdn_keras.training.recipe import COUNT, at_least, recipe, setting
+from gdn_keras.training.recipe import at_least, low_high, recipe, setting
 from gdn_keras.training.run_folder import Section, shown
 
 _LENGTHS = (26, 30)  # pixels of the median object in training, where the pictures may be resampled
@@ -39,19 +37,11 @@ _CROPS = (112, 160)  # pixels
 _TRAIN_STEPS = (-2, 2)  # half octaves: the finest and the coarsest sigma_0 in training
 _FINEST = 0.5  # sigma_0 in pixels
 _TESTED = 10_000_000  # pixels at the resolution that are tested on, for the time that it takes
-_NEARLY_ALL = (5, 95)  # percent of the boxes of a class
 _PART_THRESHOLD = 0.7
 _RESCALING = {"scale": 1 / 127.5, "offset": -1.0}  # from pixels to what the network takes
 
 
-def _lengths(name: str, value: Sequence[float]) -> tuple[float, float]:
-    low, high = (check_positive(name, length) for length in value)
-    if low > high:
-        raise ValueError(f"`{name}` must be LOW HIGH, in pixels. Received: {low:g} {high:g}")
-    return low, high
-
-
-_RANGE = {"check": _lengths, "type": float, "nargs": 2, "metavar": ("LOW", "HIGH")}
+_RANGE = {"check": low_high, "type": float, "nargs": 2, "metavar": ("LOW", "HIGH")}
 _SWITCH = {"group": "training", "action": argparse.BooleanOptionalAction}
 
 
@@ -85,7 +75,7 @@ class PictureRecipe(DetectionRecipe):
             another.
     """
 
-    epochs: int = setting(12, **COUNT)
+    epochs: int = 12
     train_scales: tuple[float, ...] | None = setting(None, flag=None)
     scales: tuple[float, ...] | None = setting(None, flag=None)
     extent: float | None = setting(None, check_positive, flag=None)
@@ -118,8 +108,9 @@ def planned(wanted: PictureRecipe, images: Sequence[BoxedImage]) -> PictureRecip
     if not learned.any():
         raise ValueError(f"`size_range` must hold boxes. Received: {wanted.size_range}")
     kinds = [sides[learned & (labels == k)] for k in np.unique(labels[learned])]
-    low, high = np.transpose([np.percentile(kind, _NEARLY_ALL) for kind in kinds])
-    low, high, median = low.min(), high.max(), float(np.median(sides[learned]))
+    low = min(np.percentile(kind, 5) for kind in kinds)
+    high = max(np.percentile(kind, 95) for kind in kinds)
+    median = float(np.median(sides[learned]))
     (short, long), resolution, per_octave = _LENGTHS, wanted.resolution, wanted.per_octave
     if resolution is None:
         usual = 1.0 if short <= median <= long else math.sqrt(short * long) / median
@@ -170,7 +161,6 @@ class PictureDetection(DetectionTask):
     """
 
     title = "Detector of objects in pictures"
-    files = ((AVERAGE_PRECISION, "average precision, and what was found"),)
 
     def __init__(
         self, recipe: PictureRecipe, folder: str | os.PathLike, points: Points = points_network
@@ -182,7 +172,6 @@ class PictureDetection(DetectionTask):
         super().__init__(planned(recipe, self.train), self.data.class_names, channels, points)
         area = sum(math.prod(image.shape) for image in held_out) * self.recipe.resolution**2
         self.held_out = held_out[:: math.ceil(area / _TESTED)]
-        self.most = max(len(image.labels) for image in images)
         self.description = (
             f"a detector with {len(self.recipe.train_scales)} scale channels, on "
             f"{recipe.batch_size} crops of {self.recipe.crop} pixels a step"
@@ -192,8 +181,7 @@ class PictureDetection(DetectionTask):
     def settings(self) -> dict[str, Any]:
         lines = [
             f"{i.file.name} {i.file.stat().st_size} {i.boxes.tolist()} {i.labels.tolist()}"
-            for part in (self.train, self.held_out)
-            for i in part
+            for i in (*self.train, *self.held_out)
         ]
         return {
             **self.recipe.as_dict(),
@@ -207,32 +195,30 @@ class PictureDetection(DetectionTask):
         """What was found in the folder, and what follows from it."""
         data, recipe = self.data, self.recipe
         every, ends = longer_sides([i.boxes for i in data.images]), self.learned_range()
-        learned = _within(every, ends)
         finest, coarsest = _answered(recipe.extent, recipe.scales, recipe.per_octave)
         empty = sum(not len(image.labels) for image in data.images)
-        kind = "color" if self.channels == 3 else "grey"
-        count, skipped = len(data.skipped), data.skipped[:1]
-        return [
-            f"{data.kind}: {len(data.images)} {kind} pictures with {len(every)} boxes, {empty} of "
-            f"them without any. Classes: {', '.join(self.class_names)}.",
-            *(
-                f"{count} pictures without an annotation are left out, such as {s}."
-                for s in skipped
-            ),
+        notes = [
+            f"{data.kind}: {len(data.images)} {'color' if self.channels == 3 else 'grey'} pictures "
+            f"with {len(every)} boxes, {empty} of them without any. "
+            f"Classes: {', '.join(self.class_names)}.",
             f"{len(self.train)} pictures to train on, {len(self.held_out)} to test on.",
             f"Boxes have {every.min():.3g} to {every.max():.3g} pixels, {np.median(every):.3g} in "
             f"the median. Those of {ends[0]:.3g} to {ends[1]:.3g} are learned, at "
-            f"{recipe.resolution:.3g} of the resolution, and {(~learned).sum()} others ignored.",
+            f"{recipe.resolution:.3g} of the resolution, and {(~_within(every, ends)).sum()} "
+            "others ignored.",
             f"The detector finds objects of {finest:.3g} to {coarsest:.3g} pixels, and smaller "
             "ones in enlarged pictures.",
         ]
+        if data.skipped:
+            count, first = len(data.skipped), data.skipped[0]
+            notes.append(f"{count} pictures without an annotation are left out, such as {first}.")
+        return notes
 
     def learned_range(self) -> tuple[float, float]:
         """Longer sides of the objects to learn, in pixels of the pictures."""
         recipe = self.recipe
-        extent = recipe.extent / recipe.resolution
-        low, high = _answered(extent, recipe.train_scales, 2)
-        least, most = recipe.size_range or (0.0, math.inf)
+        low, high = _answered(recipe.extent / recipe.resolution, recipe.train_scales, 2)
+        least, most = recipe.size_range or (low, high)
         return max(low, least), min(high, most)
 
     def prepared(self) -> Callable[[np.ndarray], np.ndarray] | None:
@@ -245,7 +231,7 @@ class PictureDetection(DetectionTask):
             "extent": recipe.extent,
             "preprocessor": ContrastStretch() if recipe.stretch else Rescaling(**_RESCALING),
             "part_threshold": 1.0 if recipe.overlapping else _PART_THRESHOLD,
-            "max_detections": max(100, 2 * self.most),
+            "max_detections": max(100, *(2 * len(image.labels) for image in self.data.images)),
         }
 
     def network(self) -> Detector:
@@ -254,10 +240,16 @@ class PictureDetection(DetectionTask):
 
     def batches(self, first_epoch: int) -> Any:
         recipe, resolution = self.recipe, self.recipe.resolution
-        low, high = (length * resolution for length in self.learned_range())
-        options = {name: getattr(recipe, name) for name in ("mirror", "turns", "light", "insides")}
-        options |= {"sizes": (low, high), "prepare": self.prepared()}
-        crops = Crops(self.train, recipe.crop, resolution, self.channels, **options)
+        low, high = self.learned_range()
+        crops = Crops(
+            self.train,
+            recipe.crop,
+            resolution,
+            self.channels,
+            sizes=(low * resolution, high * resolution),
+            prepare=self.prepared(),
+            **{name: getattr(recipe, name) for name in ("mirror", "turns", "light", "insides")},
+        )
         first = first_epoch * recipe.steps
         return crop_pipeline(crops, batch_size=recipe.batch_size, seed=recipe.seed, first=first)
 
@@ -272,9 +264,7 @@ class PictureDetection(DetectionTask):
         return finished.with_thresholds(confidence_threshold=threshold)
 
     def evaluate(self, model: Detector, reporter: Reporter) -> dict[str, Any]:
-        began = time.monotonic()
         found = self._answers or picture_precision.answers(model, self.held_out)
-        reporter.line(f"Tested in {time.monotonic() - began:.0f} s.")
         return {
             "parameters": parameter_count(model),
             "size_range": list(model.size_range),
@@ -282,23 +272,18 @@ class PictureDetection(DetectionTask):
         }
 
     def summary(self, results: dict[str, Any]) -> str:
-        rows = results["magnifications"]
+        rows, (low, high) = results["magnifications"], results["size_range"]
         [here] = [row for row in rows if row["magnification"] == 1]
-        least, rates = min(row["ap50"] for row in rows), ("precision", "recall")
-        precision, recall = (0.0 if here[name] is None else here[name] for name in rates)
-        low, high = results["size_range"]
         return (
             f"Average precision {here['ap50']:.3f} at IoU 0.5 on {len(self.held_out)} validation "
-            f"pictures, and at least {least:.3f} at {rows[0]['magnification']:.3g} to "
-            f"{rows[-1]['magnification']:.3g} times their magnification; precision "
-            f"{precision:.3f} and recall {recall:.3f} at confidence {results['threshold']:.3g}. "
+            f"pictures, and at least {min(row['ap50'] for row in rows):.3f} at "
+            f"{rows[0]['magnification']:.3g} to {rows[-1]['magnification']:.3g} times their "
+            f"magnification; precision {here['precision'] or 0:.3f} and recall "
+            f"{here['recall'] or 0:.3f} at confidence {results['threshold']:.3g}. "
             f"Finds {low:.3g} to {high:.3g} pixels."
         )
 
-    def sections(self, results: dict[str, Any], model: Detector, others: Any) -> list[Section]:
-        text = f"{results['parameters']} parameters. Scale channels: {shown(self.recipe.scales)}."
-        return [
-            "\n".join(self.notes()),
-            text,
-            *picture_precision.report(results, model, self.held_out),
-        ]
+    def sections(self, results: dict[str, Any], model: Detector, others: Any) -> Iterator[Section]:
+        yield "\n".join(self.notes())
+        yield f"{results['parameters']} parameters. Scale channels: {shown(self.recipe.scales)}."
+        yield from picture_precision.report(results, model, self.held_out)

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import functools
 import json
 import re
 import textwrap
@@ -50,7 +51,7 @@ def channels_between(name: str, values: Sequence[float]) -> tuple[float, ...]:
 
 def at_least(minimum: int) -> Callable[[str, Any], int]:
     """The check of a whole number."""
-    return lambda name, value: check_integer(name, value, minimum)
+    return functools.partial(check_integer, minimum=minimum)
 
 
 def increasing(name: str, value: Any) -> tuple[float, ...]:
@@ -63,11 +64,13 @@ def _below_one(name: str, value: Any) -> float:
     return float(value)
 
 
-def _extents(name: str, value: Sequence[float]) -> tuple[float, float]:
-    is_pair = isinstance(value, Sequence) and len(value) == 2
-    ordered = is_pair and check_positive(name, value[0]) <= value[1]
-    require(ordered, name, "be two extents in increasing order", value)
-    return value[0], check_positive(name, value[1])
+def low_high(name: str, value: Sequence[float]) -> tuple[float, float]:
+    """The check of a least and a greatest extent."""
+    text = "be LOW HIGH, two extents in increasing order"
+    require(isinstance(value, Sequence) and len(value) == 2, name, text, value)
+    low, high = (check_positive(name, extent) for extent in value)
+    require(low <= high, name, text, value)
+    return low, high
 
 
 # What fields of these kinds have in common, for `setting`.
@@ -105,7 +108,7 @@ def setting(
         **argument: Arguments of `add_argument`.
     """
     if choices:
-        check = check or (lambda name, value: check_choice(name, value, choices))
+        check = functools.partial(check_choice, choices=choices)
         argument = {"metavar": "NAME", **argument}
     about = {"check": check, "choices": choices, "group": group, "flag": flag, "parse": parse}
     return dataclasses.field(default=default, metadata={**about, "argument": argument})
@@ -116,7 +119,13 @@ def recipe(cls: type) -> Any:
     """A class decorator: a frozen dataclass, whose docstring has a text for each of its fields.
 
     The texts, also those of the classes that it extends, become `cls.texts` and then help of flags.
+    A field of theirs may have another default, with the same `setting`.
     """
+    inherited = getattr(cls.__base__, "__dataclass_fields__", {})
+    for name in cls.__annotations__.keys() & inherited.keys():
+        if not isinstance(default := vars(cls)[name], dataclasses.Field):
+            metadata = inherited[name].metadata
+            setattr(cls, name, dataclasses.field(default=default, metadata=metadata))
     cls = dataclasses.dataclass(frozen=True)(cls)
     head, _, own = (cls.__doc__ or "").partition("\n\n    Attributes:\n")
     texts = {**getattr(cls, "texts", {})}
@@ -223,7 +232,7 @@ class Recipe(TrainingRecipe):
     sampling: str = setting("matched", choices=SAMPLINGS)
     augment: tuple[float, float] | None = setting(
         None,
-        _extents,
+        low_high,
         group="training",
         parse=lambda *_: None,  # commands know the extents
         action=argparse.BooleanOptionalAction,

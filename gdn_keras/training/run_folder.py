@@ -8,7 +8,7 @@ import math
 import os
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,17 +42,15 @@ def open_run(settings: Mapping[str, Any], folder: str | os.PathLike) -> Path:
     folder = Path(folder).expanduser()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".writable-"):
-            pass
+        tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         reason = f"{folder} cannot be written to ({error.strerror or error})"
         raise OSError(f"`folder` must be one that can be written to, and {reason}.") from error
     known = read_settings(folder)
     if known is None:
         names = (LAST, BEST, MODEL, SAVED_MODEL, HISTORY, REPORT)
-        found = [name for name in names if (folder / name).exists()]
-        if found:
-            text = f"{folder} holds {', '.join(found)} but no {SETTINGS}, so their run is unknown."
+        if found := ", ".join(name for name in names if (folder / name).exists()):
+            text = f"{folder} holds {found} but no {SETTINGS}, so their run is unknown."
             raise ValueError(f"{text} Give another `folder`.")
         try:
             with replacing(folder / SETTINGS, exclusive=True) as temporary:
@@ -192,7 +190,7 @@ class Checkpoints(keras.callbacks.Callback):
         return len(self.rows)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
-        row = {"epoch": epoch + 1, **{name: float(value) for name, value in (logs or {}).items()}}
+        row = {"epoch": epoch + 1, **{name: float(value) for name, value in logs.items()}}
         row["learning_rate"] = float(self.model.optimizer.learning_rate)
         rows, score = [*self.rows, row], self.score
         write_text(self.folder / HISTORY, csv_text(rows))
@@ -221,7 +219,7 @@ class Picture(NamedTuple):
 Section = str | Picture  # Markdown, or a picture
 
 
-def write_page(folder: Path, sections: Sequence[Section], reporter: Reporter) -> None:
+def write_page(folder: Path, sections: Iterable[Section], reporter: Reporter) -> None:
     """Draws the pictures and writes report.md; the reporter is told if they are left out."""
     (folder / PICTURES).mkdir(exist_ok=True)
     parts, missing = [], ""

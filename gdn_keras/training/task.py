@@ -1,6 +1,7 @@
 """What a run needs to know of its task."""
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
 
 import keras
 
@@ -30,7 +31,7 @@ class Task:
     description: str
     results_file: str
     score: str | None = None
-    files: tuple[tuple[str, str], ...] = ()
+    files: ClassVar[Mapping[str, str]]
 
     def settings(self) -> dict[str, Any]:
         """Everything that the result depends on, as JSON would give it back."""
@@ -46,7 +47,7 @@ class Task:
 
     def batches(self, first_epoch: int) -> Any:
         """An endless `tf.data.Dataset` for `fit`, which depends on the seed and the epoch only."""
-        raise NotImplementedError  # each task has its own
+        raise NotImplementedError
 
     def validation(self) -> Any:
         """A `tf.data.Dataset` to validate each epoch on, if any."""
@@ -54,11 +55,11 @@ class Task:
 
     def finish(self, model: keras.Model) -> keras.Model:
         """The trained model in the shape of its use, uncompiled."""
-        raise NotImplementedError  # each task has its own
+        raise NotImplementedError
 
     def evaluate(self, model: keras.Model, reporter: Reporter) -> dict[str, Any]:
-        """The results as JSON has them."""
-        raise NotImplementedError  # each task has its own
+        """The results as JSON has them, or with arrays of NumPy in place of lists."""
+        raise NotImplementedError
 
     def tables(self, results: dict[str, Any]) -> dict[str, str]:
         """Further files with results: their content by name."""
@@ -66,13 +67,13 @@ class Task:
 
     def summary(self, results: dict[str, Any]) -> str:
         """The results in one sentence."""
-        raise NotImplementedError  # each task has its own
+        raise NotImplementedError
 
     def sections(
         self, results: dict[str, Any], model: keras.Model, others: dict[str, dict[str, Any]]
-    ) -> list[Section]:
+    ) -> Iterable[Section]:
         """The report after its first sentence; `others` are results to show beside these."""
-        raise NotImplementedError  # each task has its own
+        raise NotImplementedError
 
     def export_options(self) -> dict[str, Any]:
         """What `export_saved_model` has to know besides the model."""

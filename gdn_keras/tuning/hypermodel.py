@@ -141,8 +141,7 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
             layers = zip(self.widths, candidate.widths or (), strict=False)
             narrower = tuple(choices[max(0, choices.index(w) - 1)] for choices, w in layers)
             if narrower == candidate.widths:
-                widths, ratio = self._smallest
-                return dataclasses.replace(candidate, widths=widths, scale_ratio=ratio)
+                return dataclasses.replace(candidate, **self._smallest)
             candidate = dataclasses.replace(candidate, widths=narrower)
         return candidate
 
@@ -183,23 +182,23 @@ class GaussianDerivativeHyperModel(keras_tuner.HyperModel):
 
     def row(self, candidate: Recipe) -> dict[str, Any]:
         """A candidate and its cost as a row of a table."""
-        values = {name: getattr(candidate, name) for name in _SEARCHED}
-        widths = "-".join(map(str, values["widths"]))
-        return {**values, "widths": widths, **self.cost(candidate)}
+        row = {name: getattr(candidate, name) for name in _SEARCHED}
+        return {**row, "widths": "-".join(map(str, row["widths"])), **self.cost(candidate)}
 
-    def _find_smallest(self) -> tuple[tuple[int, ...], float]:
+    def _find_smallest(self) -> dict[str, Any]:
         """Widths and ratio within the budget with the fewest parameters."""
-        costs = {}
-        for layers, ratio in itertools.product(self.layers, self.scale_ratio):
-            widths = tuple(choices[0] for choices in self.widths[:layers])
-            candidate = dataclasses.replace(self.recipe, widths=widths, scale_ratio=ratio)
-            costs[widths, ratio] = self.cost(candidate)
-        allowed = [key for key, cost in costs.items() if self.allows(cost)]
+        narrowest = tuple(choices[0] for choices in self.widths)
+        fields = [
+            {"widths": narrowest[:layers], "scale_ratio": ratio}
+            for layers, ratio in itertools.product(self.layers, self.scale_ratio)
+        ]
+        costs = [self.cost(dataclasses.replace(self.recipe, **changes)) for changes in fields]
+        allowed = [k for k, cost in enumerate(costs) if self.allows(cost)]
         if not allowed:
             names = ("parameters", "multiply_adds")
-            least = ", ".join(f"{min(c[name] for c in costs.values())} {name}" for name in names)
+            least = ", ".join(f"{min(cost[name] for cost in costs)} {name}" for name in names)
             raise ValueError(f"The budget must allow at least {least}. Received: {self.limits}")
-        return min(allowed, key=lambda key: costs[key]["parameters"])
+        return fields[min(allowed, key=lambda k: costs[k]["parameters"])]
 
 
 @functools.lru_cache(maxsize=256)
@@ -215,12 +214,10 @@ def _multiply_adds(features: tuple[int, ...], frame: tuple[int, int], recipe: Re
 
 
 def _check_recipe(recipe: Recipe) -> Recipe:
-    usual = Recipe()  # pyright: ignore[reportCallIssue]
-    for field in dataclasses.fields(recipe):
-        value = getattr(recipe, field.name)
-        if field.name not in _FOLLOWED.split() and value != getattr(usual, field.name):
-            text = f"`recipe.{field.name}` must have its default value in a search."
-            raise ValueError(f"{text} Received: {field.name}={value!r}")
+    for name, usual in vars(Recipe()).items():  # pyright: ignore[reportCallIssue]
+        if name not in _FOLLOWED.split():
+            value = getattr(recipe, name)
+            require(value == usual, f"recipe.{name}", "have its default value in a search", value)
     return recipe
 
 

@@ -7,7 +7,7 @@ import math
 import os
 import statistics
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +19,9 @@ from gdn_keras.analysis import accuracy_by_size
 from gdn_keras.analysis.plots import COLORS, MARKERS, figure_file
 from gdn_keras.checks import check_choice, check_integer
 from gdn_keras.export import export_saved_model
-from gdn_keras.models import retarget
 from gdn_keras.presets import PRESETS
-from gdn_keras.training import Classification, TrainingStopped
+from gdn_keras.training import Classification, TrainingStopped, run_folder
 from gdn_keras.training.classification_task import images_at, sizes_of
-from gdn_keras.training.run_folder import (
-    Picture,
-    csv_text,
-    markdown_table,
-    open_run,
-    save_model,
-    write_page,
-    write_text,
-)
 from gdn_keras.tuning.hypermodel import OBJECTIVE, GaussianDerivativeHyperModel
 
 TUNERS = {
@@ -63,7 +53,7 @@ def make_tuner(
     check_choice("KERAS_BACKEND", keras.backend.backend(), ("tensorflow",))  # to export
     shared = _is_shared()
     settings = {"tuner": tuner, "several_processes": shared, **hypermodel.settings()}
-    folder = open_run(settings, folder)
+    folder = run_folder.open_run(settings, folder)
     options: dict[str, Any] = {
         "objective": keras_tuner.Objective(OBJECTIVE, "max"),
         "seed": hypermodel.recipe.seed + 1,  # KerasTuner treats 0 as no seed
@@ -73,7 +63,7 @@ def make_tuner(
     if tuner == "hyperband":
         # More rounds than anybody needs: `max_trials` ends the search.
         options |= {"max_epochs": hypermodel.recipe.epochs, "hyperband_iterations": 1000}
-    if tuner == "bayesian":
+    elif tuner == "bayesian":
         options["num_initial_points"] = max(3, trials // 3)
     try:
         made = TUNERS[tuner](hypermodel, directory=str(folder), project_name="trials", **options)
@@ -124,20 +114,23 @@ def _finish(tuner: keras_tuner.Tuner) -> list[Row]:
         raise RuntimeError("No trial was completed.")
     rows += [_paper_network(hypermodel, name, folder) for name in ("default", "large")]
     rows.sort(key=lambda row: (-row[OBJECTIVE], row["parameters"]))
-    best = next(row for row in rows if hypermodel.allows(row))
+    best = next(filter(hypermodel.allows, rows))
     hypermodel.reporter.line(f"Exporting and testing {best['widths']}, the best network.")
     if isinstance(best["trial"], str):
         model = keras.saving.load_model(folder / PAPER / f"{best['trial']}.keras")
     else:
         trials = {int(trial.trial_id) + 1: trial for trial in tuner.oracle.trials.values()}
         model = tuner.load_model(trials[best["trial"]])
-    model = retarget(model, hypermodel.image_shape, hypermodel.recipe.scales)
-    save_model(model, folder / "model.keras")
-    data = hypermodel.data
-    options = Classification(hypermodel.recipe, data).export_options()
-    export_saved_model(model, folder / "saved_model", **options)
-    tested = accuracy_by_size(model, lambda size: images_at(data, size), sizes_of(data))
-    _write_tables(hypermodel, rows, rejected, tested, folder)
+    task = Classification(hypermodel.recipe, hypermodel.data)
+    model = task.finish(model)
+    run_folder.save_model(model, folder / run_folder.MODEL)
+    export_saved_model(model, folder / run_folder.SAVED_MODEL, **task.export_options())
+    images = functools.partial(images_at, task.data)
+    tested = accuracy_by_size(model, images, sizes_of(task.data))
+    if rejected:
+        run_folder.write_text(folder / "rejected.csv", run_folder.csv_text(rejected))
+    run_folder.write_text(folder / "trials.csv", run_folder.csv_text(rows))
+    run_folder.write_page(folder, _report(hypermodel, rows, tested), hypermodel.reporter)
     return rows
 
 
@@ -152,7 +145,7 @@ def _paper_network(hypermodel: GaussianDerivativeHyperModel, name: str, folder: 
         metrics = hypermodel.fit(None, model)
         file.parent.mkdir(exist_ok=True)
         model.save(file.with_suffix(".keras"))
-        write_text(file, json.dumps(metrics))
+        run_folder.write_text(file, json.dumps(metrics))
     metrics = json.loads(file.read_text())
     return {"trial": name, **hypermodel.row(candidate), "epochs": recipe.epochs, **metrics}
 
@@ -182,53 +175,42 @@ def _trial_rows(tuner: keras_tuner.Tuner) -> tuple[list[Row], list[Row]]:
     return completed, rejected
 
 
-def _write_tables(
-    model: GaussianDerivativeHyperModel,
-    rows: list[Row],
-    rejected: list[Row],
-    tested: dict[Any, float],
-    folder: Path,
-) -> None:
-    """CSV files and report; `tested` is the test accuracy of the best network by size."""
-    if rejected:
-        write_text(folder / "rejected.csv", csv_text(rejected))
-    write_text(folder / "trials.csv", csv_text(rows))
-    limits = ", ".join(f"{name} {limit:g}" for name, limit in model.limits.items())
+def _report(
+    model: GaussianDerivativeHyperModel, rows: list[Row], tested: dict[Any, float]
+) -> Iterator[run_folder.Section]:
+    """The report; `tested` is the test accuracy of the best network by size."""
+    yield f"# {len(rows)} networks"
+    yield from summarize_trials(model, rows)
     text = "Accuracy against cost, Pareto fronts in blue."
-    sections = [
-        f"# {len(rows)} networks",
-        *summarize_trials(model, rows),
-        Picture("pareto.png", text, functools.partial(draw_pareto, rows)),
-        "The best trials and the paper's networks. All trials: [trials.csv](trials.csv).",
-        _table([row for i, row in enumerate(rows) if i < 10 or _is_preset(row)]),
-        "The best network within the budget, in `model.keras` and `saved_model`, on test images:",
-        _table([{"size": size or "all", "accuracy": value} for size, value in tested.items()]),
-        f"Budget: {limits or 'none'}. {len(model.data.train.labels)} training images.",
-    ]
-    write_page(folder, sections, model.reporter)
+    yield run_folder.Picture("pareto.png", text, functools.partial(draw_pareto, rows))
+    yield "The best trials and the paper's networks. All trials: [trials.csv](trials.csv)."
+    yield _table([row for i, row in enumerate(rows) if i < 10 or _is_preset(row)])
+    yield "The best network within the budget, in `model.keras` and `saved_model`, on test images:"
+    yield _table([{"size": size or "all", "accuracy": value} for size, value in tested.items()])
+    limits = ", ".join(f"{name} {limit:g}" for name, limit in model.limits.items())
+    yield f"Budget: {limits or 'none'}. {len(model.data.train.labels)} training images."
 
 
 def _table(rows: Sequence[Row]) -> str:
     cells = [[f"{v:.4g}" if isinstance(v, float) else v for v in row.values()] for row in rows]
-    return markdown_table(list(rows[0]), cells)
+    return run_folder.markdown_table(list(rows[0]), cells)
 
 
 def summarize_trials(hypermodel: GaussianDerivativeHyperModel, rows: Sequence[Row]) -> list[str]:
     """The best and the median trial, and what the search found for the cost of each preset."""
-    best = next(row for row in rows if hypermodel.allows(row))
-    median = statistics.median(r[OBJECTIVE] for r in rows)
-    error = math.sqrt(best[OBJECTIVE] * (1 - best[OBJECTIVE]) / hypermodel.validation_count)
+    best, count = next(filter(hypermodel.allows, rows)), hypermodel.validation_count
+    error = math.sqrt(best[OBJECTIVE] * (1 - best[OBJECTIVE]) / count)
     lines = [
-        f"Best: {_text(best)}. Median: {median:.2%}. One standard error of an accuracy on "
-        f"{hypermodel.validation_count} images is {100 * error:.2f} points."
+        f"Best: {_text(best)}. Median: {statistics.median(r[OBJECTIVE] for r in rows):.2%}. One "
+        f"standard error of an accuracy on {count} images is {100 * error:.2f} points."
     ]
-    for rank, preset in enumerate(rows, 1):
-        if _is_preset(preset):
-            lines.append(f"The paper's {_text(preset)}, rank {rank} of {len(rows)}.")
-            for name in _COSTS:
-                rival = next(r for r in rows if r[name] <= preset[name])
-                better = "none is better" if rival is preset else _text(rival)
-                lines[-1] += f" With no more {name.replace('_', '-')}: {better}."
+    for preset in filter(_is_preset, rows):
+        rank = f"rank {rows.index(preset) + 1} of {len(rows)}"
+        lines.append(f"The paper's {_text(preset)}, {rank}.")
+        for name in _COSTS:
+            rival = next(r for r in rows if r[name] <= preset[name])
+            better = "none is better" if rival is preset else _text(rival)
+            lines[-1] += f" With no more {name.replace('_', '-')}: {better}."
     return lines
 
 
@@ -250,9 +232,8 @@ def pareto_front(costs: Sequence[float], accuracies: Sequence[float]) -> list[in
     >>> pareto_front([3, 1, 2, 2], [0.9, 0.5, 0.7, 0.6])
     [1, 2, 0]
     """
-    order = sorted(range(len(costs)), key=lambda i: (costs[i], -accuracies[i]))
-    front = []
-    for i in order:
+    front: list[int] = []
+    for i in sorted(range(len(costs)), key=lambda i: (costs[i], -accuracies[i])):
         if not front or accuracies[i] > accuracies[front[-1]]:
             front.append(i)
     return front
@@ -267,23 +248,21 @@ def draw_pareto(rows: Sequence[Row], path: str | os.PathLike) -> None:
     """
     percent = np.array([100 * r[OBJECTIVE] for r in rows])
     with figure_file(path, 1, len(_COSTS), (3.6 * len(_COSTS), 3.2)) as (figure, axes):
-        from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+        from matplotlib.ticker import EngFormatter, LogLocator
 
         for axis, name in zip(axes[0], _COSTS, strict=True):
             costs = np.array([r[name] for r in rows], float)
             front = pareto_front(costs.tolist(), percent.tolist())
             axis.plot(costs, percent, "o", color="0.65", markersize=3.5, label="trials")
-            line = {"color": COLORS[0], "marker": "o", "markersize": 4.5, "linewidth": 1.2}
-            line |= {"drawstyle": "steps-post", "label": "Pareto front"}
-            axis.plot(costs[front], percent[front], **line)
-            for k, i in enumerate((i for i, r in enumerate(rows) if _is_preset(r)), 1):
-                style = {"marker": MARKERS[k], "color": COLORS[k], "markersize": 8}
-                text = f"{rows[i]['trial']} ({rows[i]['widths']})"
-                axis.plot(costs[i], percent[i], linestyle="", label=text, **style)
+            line = {"markersize": 4.5, "drawstyle": "steps-post", "label": "Pareto front"}
+            axis.plot(costs[front], percent[front], "o-", color=COLORS[0], **line)
+            for k, row in enumerate(filter(_is_preset, rows), 1):
+                style = {"color": COLORS[k], "label": f"{row['trial']} ({row['widths']})"}
+                axis.plot(row[name], 100 * row[OBJECTIVE], MARKERS[k], markersize=8, **style)
             axis.set_xscale("log")
             axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.xaxis.set_major_formatter(EngFormatter(sep=""))
-            axis.xaxis.set_minor_formatter(NullFormatter())
+            axis.minorticks_off()
             axis.set_xlabel(name.replace("_", "-"))
             axis.grid(color="0.9", linewidth=0.6, zorder=0)
         axes[0, 0].set_ylabel("mean accuracy over sizes (%)")
