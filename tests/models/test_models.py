@@ -6,6 +6,7 @@ import gdn_keras
 from gdn_keras import layers, models
 from gdn_keras.analysis import covariance_error
 from gdn_keras.presets import PRESETS
+from tests.harness import EAGER
 from tests.layers.networks import images
 
 SMALL = {"input_shape": (24, 24, 1), "widths": (4, 6), "num_classes": 3, "scales": (1.0, 2.0)}
@@ -58,7 +59,7 @@ def test_mixed_precision_keeps_float32_logits(policy):
         keras.config.set_dtype_policy("float32")
     x, y = images((24, 24, 1)), np.eye(3, dtype="float32")
     loss = keras.losses.BinaryCrossentropy(from_logits=True)
-    model.compile("adam", loss, run_eagerly=policy == "mixed_bfloat16")
+    model.compile("adam", loss, run_eagerly=EAGER and policy == "mixed_bfloat16")
     assert np.isfinite(model.fit(x, y, verbose=0).history["loss"]).all()
     assert keras.backend.standardize_dtype(model(x).dtype) == "float32"
     assert models.scale_channels_of(model).network.layers[0].compute_dtype == policy[6:]
@@ -127,9 +128,8 @@ def test_outputs(tmp_path, readout, shape, options):
     dense = models.gaussian_derivative_network(**options, readout=readout, sampling="dense")
     dense.set_weights(model.get_weights())
     assert np.isfinite(dense(x)).all()
-    # Graphs of training take seconds to make; that of a whole network is in the test above.
     loss = keras.losses.BinaryCrossentropy(from_logits=True)
-    model.compile("adam", loss, run_eagerly=True)
+    model.compile("adam", loss, run_eagerly=EAGER)
     target = np.ones((3, *shape), "float32")  # scores start out negative
     losses = model.fit(x, target, epochs=3, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
@@ -225,38 +225,10 @@ def test_unknown_size_with_dense_sampling():
     np.testing.assert_allclose(model.predict(x, verbose=0), fixed.predict(x, verbose=0), atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "argument, value",
-    [
-        ("widths", ()),
-        ("widths", (4, 0)),
-        ("widths", 12),
-        ("num_classes", 0),
-        ("scales", ()),
-        ("scales", (2.0, 1.0)),
-        ("scale_ratio", 0.5),
-        ("scale_ratio", float("nan")),
-        ("sigmas", (1, 2)),
-        ("sigmas", (1, 2, 1.5)),
-        ("sigmas", (0, 1, 2)),
-        ("sigmas", 1.25),
-        ("sigmas", "fine"),
-        ("pooling", "sum"),
-        ("sampling", "octave"),
-        ("order", 4),
-        ("boundary", "wrap"),
-        ("truncation", 2.0),
-        ("density", -1),
-        ("readout", "mean"),
-        ("input_shape", (28, 28)),
-        ("input_shape", (2, 28, 1)),
-        ("input_shape", (28, 28, None)),
-        ("input_shape", 28),
-    ],
-)
-def test_bad_arguments(argument, value):
-    with pytest.raises(ValueError, match=rf"`{argument}`.*Received: {argument}="):
-        models.gaussian_derivative_network(**{**SMALL, argument: value})
+@pytest.mark.parametrize("sigmas", [(1, 2), (1, 2, 1.5), (0, 1, 2), 1.25, "fine"])
+def test_bad_sigmas(sigmas):
+    with pytest.raises(ValueError, match=r"`sigmas`.*Received: sigmas="):
+        models.gaussian_derivative_network(**SMALL, sigmas=sigmas)
 
 
 def test_bad_preset_lists_the_valid_ones():
