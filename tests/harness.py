@@ -3,9 +3,19 @@
 import keras
 import numpy as np
 
+# Where making a graph takes longer than a small training. JAX would compile each operation.
+EAGER = keras.backend.backend() == "tensorflow"
+
 
 def run_layer_test(
-    tmp_path, make, input_shape, output_shape, weights, unknown_size=True, atol=1e-5
+    tmp_path,
+    make,
+    input_shape,
+    output_shape,
+    weights,
+    unknown_size=True,
+    atol=1e-5,
+    train_eagerly=False,
 ):
     """Take a layer through everything that users do with layers.
 
@@ -17,6 +27,7 @@ def run_layer_test(
         weights: Expected numbers of (trainable, non-trainable) weights.
         unknown_size: Whether height and width may be unknown.
         atol: Tolerance between ways to compute the same thing in float32.
+        train_eagerly: Without the graph of the training step, on TensorFlow.
     """
     x = np.random.default_rng(0).normal(size=input_shape).astype("float32")
 
@@ -29,7 +40,7 @@ def run_layer_test(
 
     _check_config(layer)
     _check_file(tmp_path, make, x)
-    _check_training(make, x, output_shape)
+    _check_training(make, x, output_shape, train_eagerly)
     _check_precisions(make, x, y.dtype)
     if unknown_size:
         model = _model(make(), (None, None, *input_shape[3:]))
@@ -64,12 +75,12 @@ def _check_file(tmp_path, make, x):
         np.testing.assert_allclose(other, expected, atol=1e-6)
 
 
-def _check_training(make, x, output_shape):
+def _check_training(make, x, output_shape, eagerly):
     # A dense layer in front gives weightless layers gradients to pass on.
     inputs = keras.Input(x.shape[1:])
     model = keras.Model(inputs, make()(keras.layers.Dense(x.shape[-1])(inputs)))
     target = np.random.default_rng(1).normal(size=output_shape).astype("float32")
-    model.compile(keras.optimizers.SGD(1e-2), "mse")
+    model.compile(keras.optimizers.SGD(1e-2), "mse", run_eagerly=eagerly and EAGER)
     before = model.get_weights()
     losses = model.fit(x, target, epochs=3, verbose=0).history["loss"]
     assert np.all(np.isfinite(losses)) and losses[-1] < losses[0]

@@ -26,28 +26,27 @@ def calibrated(shape=(112, 112, 1), scales=tuple(2 ** (i / 2) for i in range(-1,
     return model
 
 
-@pytest.mark.parametrize("size", [112, 113])
-@pytest.mark.parametrize("factor", [ROOT2, 2.0])
-def test_matched_channels_are_covariant(size, factor):
-    errors = covariance_error(calibrated((size, size, 1)), factor)
-    assert errors.layers.shape == (6, len(errors.scales))
-    assert errors.scales[0] == pytest.approx(1 / ROOT2)
-    assert errors.output.max() < 0.01
+@pytest.fixture(scope="module")
+def network():
+    return calibrated()
+
+
+@pytest.mark.parametrize("size, residual", [(112, False), (113, False), (112, True)])
+def test_matched_channels_are_covariant(network, size, residual):
+    is_shared = (size, residual) == (112, False)
+    model = network if is_shared else calibrated((size, size, 1), residual=residual)
+    for factor in (ROOT2, 2.0):
+        errors = covariance_error(model, factor)
+        assert errors.layers.shape == (6, len(errors.scales))
+        assert errors.scales[0] == pytest.approx(1 / ROOT2)
+        assert errors.output.max() < 0.01
 
 
 @pytest.mark.parametrize("factor", [ROOT2, 2.0])
-def test_pooled_output_is_invariant(factor):
-    errors = invariance_error(calibrated(), factor)
+def test_pooled_output_is_invariant(network, factor):
+    errors = invariance_error(network, factor)
     assert errors.inside.mean() > 0.2
     assert errors.errors[errors.inside].max() < 0.01
-
-
-@pytest.mark.parametrize("factor", [ROOT2, 2.0])
-def test_residual_networks_are_covariant(factor):
-    errors = covariance_error(calibrated(residual=True), factor)
-    assert errors.layers.shape == (6, len(errors.scales))
-    assert errors.scales[0] == pytest.approx(1 / ROOT2)
-    assert errors.output.max() < 0.01
 
 
 @pytest.mark.parametrize(
@@ -106,10 +105,9 @@ def test_without_shared_weights_the_check_fails(monkeypatch):
     assert covariance_error(model, 2.0).output.max() > 0.3
 
 
-def test_given_images():
-    model = calibrated()
+def test_given_images(network):
     images = blob_images((112, 112, 1), 2.0)
-    synthetic = covariance_error(model, 2.0, images).output
+    synthetic = covariance_error(network, 2.0, images).output
     assert synthetic.shape == (5,) and synthetic[1:].max() < 0.01
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import alternatives
 import keras
 import latency
-import load
 import many_pictures
 import numpy as np
 import pytest
@@ -118,13 +117,6 @@ def test_roofline(tmp_path, monkeypatch):
     roofline.main(words("--batch 4 --side 24 --steps 1", tmp_path))
     table = (tmp_path / "roofline.md").read_text()
     assert "| convolutions, forward |" in table and "| scheduling and waiting |" in table
-
-
-def test_load(tmp_path):
-    flags = f"{load.SAVED_MODEL} --minutes 0.02 --threads 2 --batches 1 3"
-    load.main(words(flags, tmp_path / "load.json"))
-    result = json.loads((tmp_path / "load.json").read_text())
-    assert result["wrong_answers"] == 0 and result["images"] > 0
 
 
 @pytest.mark.slow

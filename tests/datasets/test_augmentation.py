@@ -146,22 +146,6 @@ def test_share_of_framed_images(images, share, expected):
     assert np.all(different == expected)
 
 
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        (lambda: RandomAffine(shear=-1), "shear"),
-        (lambda: RandomFrame(9, 8), "largest"),
-        (lambda: RandomFrame(8, 9, share=2), "share"),
-        (lambda: RandomLight(contrast=0.5), "contrast"),
-        (lambda: RandomLight(shade=1.5), "shade"),
-        (lambda: RandomBlur(focus=-1), "focus"),
-    ],
-)
-def test_bad_values(make, name):
-    with pytest.raises(ValueError, match=f"`{name}`.*Received"):
-        make()
-
-
 def test_images_go_on_as_their_edges_do():
     columns = np.linspace(0, 1, SIDE, dtype="float32")
     images = np.broadcast_to(columns[:, None], (4, SIDE, SIDE, 1))

@@ -1,4 +1,3 @@
-import multiprocessing
 import os
 import platform
 import subprocess
@@ -10,6 +9,7 @@ import pytest
 from gdn_keras.datasets import Digits, large_scale, load_large_scale, rescale_images
 from gdn_keras.datasets.digits import select_split
 from gdn_keras.layers import ArctanContrast
+from tests.reliability.faults import FORKS
 
 
 @pytest.fixture(autouse=True)
@@ -160,7 +160,7 @@ def _build_and_sum(directory):
 
 
 def test_processes_do_not_collide(tmp_path):
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
+    with FORKS.Pool(2) as pool:
         sums = pool.map(_build_and_sum, [tmp_path / "shared"] * 4)
     assert sums == [sums[0]] * 4
     assert [file.suffix for file in (tmp_path / "shared").iterdir()] == [".npy"]

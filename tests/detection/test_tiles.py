@@ -36,7 +36,7 @@ def picture(height, width):
     return np.rint(255 * image / image.max()).astype("uint8")[..., None]
 
 
-@pytest.mark.parametrize("shape", [(201, 302), (64, 400), (400, 65)])
+@pytest.mark.parametrize("shape", [(201, 302), (64, 400)])
 def test_tiles_find_what_the_whole_finds(detector, shape):
     image = picture(*shape)
     whole = {name: values[0] for name, values in detector.predict(image[None], verbose=0).items()}

@@ -30,7 +30,7 @@ def models(tmp_path_factory):
     """The same detector in both formats."""
     folder = tmp_path_factory.mktemp("models")
     detector = Detector(
-        tiny_network(2),
+        tiny_network(2, scales=(1.0, 2.0)),
         num_classes=2,
         preprocessor=ArctanContrast(stretch=False),
         confidence_threshold=0.1,

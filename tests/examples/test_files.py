@@ -24,7 +24,7 @@ def model(tmp_path_factory):
     """Finds something in every picture, grey as its network is."""
     file = tmp_path_factory.mktemp("model") / "model.keras"
     detector = Detector(
-        gaussian_derivative_network((None, None, 1), (4,), 2, (1, 1.41, 2), readout="points"),
+        gaussian_derivative_network((None, None, 1), (4,), 2, (1, 1.41), readout="points"),
         num_classes=2,
         preprocessor=keras.layers.Rescaling(1 / 255),
         confidence_threshold=0.01,

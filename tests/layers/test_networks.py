@@ -104,6 +104,7 @@ def test_harness(tmp_path, read, sampling):
         (2, 3, *space, 3),
         (10, 2),
         atol=1e-4,
+        train_eagerly=True,  # as graphs in test_scale_channels
     )
 
 

@@ -32,7 +32,7 @@ def saved_model(tmp_path_factory):
 
 def test_threads_and_mixed_batches_get_right_answers(load, saved_model, tmp_path, capsys):
     report = tmp_path / "load.json"
-    arguments = f"{saved_model} --minutes 0.05 --threads 3 --batches 1 3 8 --output {report}"
+    arguments = f"{saved_model} --minutes 0.02 --threads 3 --batches 1 3 8 --output {report}"
     code = load.main(arguments.split())
     result = json.loads(report.read_text())
     assert result["wrong_answers"] == 0 and result["images"] > result["calls"] > 3

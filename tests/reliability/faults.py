@@ -37,8 +37,8 @@ _NETWORKS = ("last.keras", "best.keras", "model.keras")
 
 # Processes are forked from one that has imported everything, so that a kill at a random moment
 # seldom falls into the import.
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(
     ["gdn_keras.training.command_line", "gdn_keras.export", "matplotlib.pyplot"]
 )
 
@@ -67,7 +67,7 @@ class Training:
     def start(self, file_size: int | None = None):
         """The process, begun; `file_size` limits that of each file that it may write."""
         environment = {"GDN_KERAS_CACHE": str(self.cache)}
-        process = _FORKS.Process(
+        process = FORKS.Process(
             target=_run_script, args=(self.arguments, environment, str(self._log), file_size)
         )
         process.start()

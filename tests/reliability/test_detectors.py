@@ -2,10 +2,7 @@
 
 import json
 import math
-import subprocess
-import sys
 import warnings
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -28,7 +25,6 @@ from gdn_keras.training.digit_detection import (
 from tests.detection.networks import tiny_network
 
 ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
-ROOT = Path(__file__).parents[2]
 
 # Channels of 1, 2 and 4 answer for 14 to 113 pixels.
 BOXES = np.array([[[2, 4, 20, 22], [20, 10, 40, 30]], [[5, 5, 30, 25], [0, 0, 0, 0]]], "float32")
@@ -107,27 +103,10 @@ def test_regularizers_are_part_of_the_loss(images):
     assert detector.evaluate(images, targets, verbose=0) == pytest.approx(plain + expected)
 
 
-ON_TWO_DEVICES = """
-import tensorflow as tf
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-from tests.reliability.test_detectors import compare_replicas
-strategies = tf.distribute.get_strategy(), tf.distribute.MirroredStrategy()
-assert strategies[1].num_replicas_in_sync == 2
-for features in (2, 6):
-    compare_replicas(features, strategies)
-"""
-
-
 @pytest.mark.skipif(not ON_TENSORFLOW, reason="replicas are those of tf.distribute")
-def test_an_update_is_the_same_on_two_replicas():
-    command = [sys.executable, "-c", ON_TWO_DEVICES]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
-def compare_replicas(features, strategies):
-    """Raise unless two replicas update as one; they hold 3 and 1 objects, then 2 and 1 images."""
+@pytest.mark.parametrize("features", [2, 6])
+def test_an_update_is_the_same_on_two_replicas(features, two_devices):
+    """They hold 3 and 1 objects, then 2 and 1 images."""
     import tensorflow as tf
 
     images = np.random.default_rng(1).uniform(0, 1, (7, 32, 48, 1)).astype("float32")
@@ -135,15 +114,15 @@ def compare_replicas(features, strategies):
     labels = np.array([[0, 1], [1, -1], [-1, -1], [1, -1], [0, -1], [1, -1], [0, 1]], "int32")
     batches = tf.data.Dataset.from_tensor_slices((images, {"boxes": boxes, "labels": labels}))
     results = []
-    for strategy in strategies:
+    for strategy in (tf.distribute.get_strategy(), two_devices):
         with strategy.scope():
             detector = make_detector(features, compiled=False)
             detector.network.layers[-1].dense.kernel.regularizer = keras.regularizers.L2(0.1)
             detector.compile(keras.optimizers.SGD(0.05))
         history = detector.fit(batches.batch(4), epochs=2, verbose=0, shuffle=False).history
         results.append((history["loss"], *detector.get_weights()))
-    for one, two in zip(*results, strict=True):
-        np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
+    for alone, together in zip(*results, strict=True):
+        np.testing.assert_allclose(alone, together, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -221,6 +200,7 @@ WRONG = {
     "relative": (SMALL, LABELS),
     "large": (BOXES * 6, LABELS),
 }
+FEW = ("relative", "no class")  # found at the end, and at once
 
 
 def run(detector, use, x, y, images):
@@ -235,8 +215,14 @@ def run(detector, use, x, y, images):
     return detector.fit(images, right, validation_data=data, validation_steps=steps, verbose=0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        *((kind, wrong) for kind in ("arrays", "tf.data") for wrong in WRONG),
+        # The others hand the same arrays to the same check.
+        *((kind, wrong) for kind in KINDS[1:] if kind != "tf.data" for wrong in FEW),
+    ],
+)
 def test_what_cannot_be_learned_is_refused(images, kind, wrong):
     x, y = source(kind, images, *WRONG[wrong])
     with pytest.raises(ValueError, match=r"Boxes|boxes|Labels") as error:
@@ -246,7 +232,7 @@ def test_what_cannot_be_learned_is_refused(images, kind, wrong):
 
 @pytest.mark.parametrize("use", ["evaluate", "validation"])
 @pytest.mark.parametrize("kind", ["arrays", "tf.data", "generator", "PyDataset"])
-@pytest.mark.parametrize("wrong", ["relative", "no class"])
+@pytest.mark.parametrize("wrong", FEW)
 def test_the_same_where_nothing_is_trained(images, use, kind, wrong):
     x, y = source(kind, images, *WRONG[wrong])
     with pytest.raises(ValueError, match=r"boxes|Labels") as error:

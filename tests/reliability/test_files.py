@@ -26,7 +26,7 @@ from gdn_keras.layers import ArctanContrast
 from gdn_keras.serving import load_predictor, read_pictures
 from gdn_keras.training.classification_task import describe_data
 from gdn_keras.training.run_folder import SETTINGS, load_network, open_run, taking_up
-from tests.detection.networks import tiny_network
+from tests.detection.networks import detected, tiny_network
 from tests.examples.conftest import load_example
 from tests.training.conftest import tiny_data
 
@@ -64,8 +64,8 @@ def test_images_on_disk_have_the_fingerprint_of_those_in_memory(tmp_path):
 # Pictures
 
 
-def stroke(ground=0, ink=255, side=40):
-    pixels = np.full((side, side), ground, "uint8")
+def stroke(ground=0, ink=255):
+    pixels = np.full((40, 40), ground, "uint8")
     pixels[10:30, 18:22] = ink
     return pixels
 
@@ -226,7 +226,7 @@ def test_what_an_endpoint_does_not_need_is_not_looked_at(tmp_path):
 
 def tiny_detector():
     return Detector(
-        tiny_network(2),
+        tiny_network(2, scales=(1.0, 2.0)),
         num_classes=2,
         preprocessor=ArctanContrast(stretch=False),
         confidence_threshold=0.1,
@@ -238,7 +238,7 @@ def test_exported_detectors_are_arithmetic(tmp_path):
     export_saved_model(detector, tmp_path / "model")
     served = load_predictor(tmp_path / "model")
     images = np.random.default_rng(0).integers(0, 256, (2, 40, 24, 1), "uint8")
-    expected, found = detector.predict(images, verbose=0), served.predict(images)
+    expected, found = detected(detector, images), served.predict(images)
     assert expected["num_detections"].min() > 0
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, atol=1e-4)
@@ -278,26 +278,30 @@ import gdn_keras
 from gdn_keras.serving import load_predictor
 from gdn_keras.training.run_folder import load_network
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-for load in (load_predictor, load_network):
-    try:
-        load(Path(sys.argv[1]))
-    except OSError as error:
-        print(error)
+for file in sys.argv[1:]:
+    for load in (load_predictor, load_network):
+        try:
+            load(Path(file))
+        except OSError as error:
+            print(error)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-@pytest.mark.parametrize("change", [too_many_weights, too_many_bytes, too_large_images])
-def test_small_files_that_need_much_memory_are_refused_at_once(tmp_path, change):
-    file = tmp_path / "model.keras"
-    keras.Sequential([keras.Input((5,)), keras.layers.Dense(7)]).save(file)
-    rewrite(file, change, zipfile.ZIP_DEFLATED)
-    assert file.stat().st_size < 1_500_000
-    command = [sys.executable, "-c", PEAK, str(file)]
+def test_small_files_that_need_much_memory_are_refused_at_once(tmp_path):
+    """In one process, whose peak is that of the worst."""
+    files = []
+    for change in (too_many_weights, too_many_bytes, too_large_images):
+        files.append(tmp_path / f"{change.__name__}.keras")
+        keras.Sequential([keras.Input((5,)), keras.layers.Dense(7)]).save(files[-1])
+        rewrite(files[-1], change, zipfile.ZIP_DEFLATED)
+        assert files[-1].stat().st_size < 1_500_000
+    command = [sys.executable, "-c", PEAK, *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True)
     *errors, grown = done.stdout.splitlines()
-    assert len(errors) == 2, done.stderr
-    assert all(str(file) in error and "it " in error for error in errors)
+    assert len(errors) == 2 * len(files), done.stderr
+    for file, error in zip(np.repeat(files, 2), errors, strict=True):
+        assert str(file) in error and "it " in error
     assert int(grown) < 150_000  # kilobytes
 
 
@@ -336,13 +340,14 @@ def test_pictures_of_users_are_not_replaced(model, tmp_path, capsys):
 
 def test_inputs_of_one_name_have_pictures_each(model, tmp_path, capsys):
     files = [tmp_path / name / "x.png" for name in ("a", "b")]
-    for side, file in zip((32, 48), files, strict=True):
+    for light, file in zip((0, 255), files, strict=True):
         file.parent.mkdir()
-        Image.fromarray(stroke(side=side)).save(file)
+        Image.fromarray(stroke(ground=light, ink=255 - light)).save(file)
     arguments = [model, *map(str, files), "--output", str(tmp_path / "out")]
     assert load_example("detect").main(arguments) == 0
     drawn = sorted((tmp_path / "out").iterdir())
-    assert [read_picture(file, 3).shape[0] for file in drawn] == [32, 48]
+    dark, light = (np.mean(read_picture(file, 3)) for file in drawn)
+    assert light > dark + 50
     said = capsys.readouterr().out
     assert all(str(file) in said for file in drawn)
 
@@ -390,7 +395,7 @@ def _open(folder, seed, barrier, accepted):
 
 
 def test_of_two_runs_that_begin_at_once_one_is_accepted(tmp_path):
-    for trial in range(20):
+    for trial in range(10):
         barrier, accepted = FORKS.Barrier(2), FORKS.Queue()
         folder = tmp_path / str(trial)
         folder.mkdir()

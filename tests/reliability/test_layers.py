@@ -1,9 +1,6 @@
 """Layers that must not be wrong in silence: gradients of gradients, offsets, edits, sharing."""
 
 import gc
-import os
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -19,7 +16,6 @@ from gdn_keras.layers import (
 )
 from gdn_keras.models import channel_model
 from tests.layers.networks import on_tensorflow
-from tests.reliability.faults import ROOT
 
 FLOAT64 = {"dtype": "float64"}
 
@@ -188,33 +184,25 @@ def test_one_tensor_is_normalised_as_by_keras(offset, dtype):
 
 
 @on_tensorflow
-def test_replicas_have_the_statistics_of_the_whole_batch():
-    """In a process of its own, since devices cannot be added later."""
-    script = """
-import numpy as np, tensorflow as tf
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 3)
-from gdn_keras.layers import ScaleBatchNormalization
-x = np.random.default_rng(0).normal(1e4, 1.0, (7, 4, 4, 2)).astype("float32")
-parts = [x[:4], x[4:], x[:0]]
-strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(3)])
-with strategy.scope():
-    layer = ScaleBatchNormalization(momentum=0.0)
-    layer.build(x.shape)
-of_replica = lambda context: tf.constant(parts[context.replica_id_in_sync_group])
-images = strategy.experimental_distribute_values_from_function(of_replica)
-run = tf.function(lambda x: layer(x, training=True), autograph=False)
-outputs = strategy.experimental_local_results(strategy.run(run, (images,)))
-mean, variance = np.float64(x).mean((0, 1, 2)), np.float64(x).var((0, 1, 2))
-np.testing.assert_allclose(layer.moving_mean, mean, rtol=1e-6)
-np.testing.assert_allclose(layer.moving_variance, variance, rtol=1e-3)
-expected = (x - mean) / np.sqrt(variance + 1e-5)
-np.testing.assert_allclose(np.concatenate(outputs), expected, atol=5e-3)
-"""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize("count", [4, 7])  # images of the first replica: the second may have none
+def test_replicas_have_the_statistics_of_the_whole_batch(two_devices, count):
+    import tensorflow as tf
+
+    x = np.random.default_rng(0).normal(1e4, 1.0, (7, 4, 4, 2)).astype("float32")
+    parts = [x[:count], x[count:]]
+    with two_devices.scope():
+        layer = ScaleBatchNormalization(momentum=0.0)
+        layer.build(x.shape)
+    images = two_devices.experimental_distribute_values_from_function(
+        lambda context: tf.constant(parts[context.replica_id_in_sync_group])
+    )
+    run = tf.function(lambda x: layer(x, training=True), autograph=False)
+    outputs = two_devices.experimental_local_results(two_devices.run(run, (images,)))
+    mean, variance = np.float64(x).mean((0, 1, 2)), np.float64(x).var((0, 1, 2))
+    np.testing.assert_allclose(layer.moving_mean, mean, rtol=1e-6)
+    np.testing.assert_allclose(layer.moving_variance, variance, rtol=1e-3)
+    expected = (x - mean) / np.sqrt(variance + 1e-5)
+    np.testing.assert_allclose(np.concatenate(outputs), expected, atol=5e-3)
 
 
 @on_tensorflow

@@ -101,16 +101,3 @@ def test_sigma_below_half_a_step_is_refused_between_pixels():
 def test_bad_moments():
     with pytest.raises(ValueError, match=r"`moments` must be one of 2, 4. Received: moments=3"):
         sampling_matrix(Grid(5), Grid(5), 1.0, moments=3)
-
-
-@pytest.mark.parametrize("boundary", ["mirror", None, 3])
-def test_bad_boundary(boundary):
-    with pytest.raises(ValueError, match=r"`boundary` must be one of.*Received: boundary="):
-        sampling_matrix(Grid(5), Grid(5), 1.0, boundary)
-
-
-def test_bad_grid():
-    with pytest.raises(ValueError, match=r"`size`.*Received: size=0"):
-        Grid(0)
-    with pytest.raises(ValueError, match=r"`step`.*Received: step=-1"):
-        Grid(3, step=-1)

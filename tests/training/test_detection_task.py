@@ -21,8 +21,8 @@ from tests.detection.networks import tiny_network
 pytest.importorskip("pycocotools")
 
 RECIPE = DigitRecipe(
-    scales=(0.5, 1.0, 2.0, 4.0),
-    train_scales=(0.5, 1.0, 2.0),
+    scales=(0.5, 1.0, 2.0),
+    train_scales=(0.5, 1.0),
     train_frame=48,
     train_count=(1, 2),
     batch_size=2,
@@ -39,6 +39,8 @@ def task(recipe=RECIPE):
     return DigitDetection(recipe, lambda _, scales, *__: tiny_network(CLASSES, scales=scales))
 
 
+@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")
+@pytest.mark.usefixtures("eager")
 def test_a_run_leaves_everything_in_its_folder(tmp_path, capsys):
     results = run(task(), tmp_path / "run")
     assert [row["size"] for row in results["sizes"]] == [1, 2]
@@ -59,8 +61,8 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path, capsys):
     assert json.loads((tmp_path / "run" / AVERAGE_PRECISION).read_text()) == results
     detector = keras.saving.load_model(tmp_path / "run" / "model.keras")
     assert isinstance(detector, Detector)
-    assert len(detector.network.layers[-1].scales) == 4
-    assert run(task(), tmp_path / "run") == results
+    assert len(detector.network.layers[-1].scales) == 3
+    assert Run(task(), tmp_path / "run").finished
     assert "epoch 2/2" in capsys.readouterr().out
 
 

@@ -27,6 +27,7 @@ from gdn_keras.datasets import (
 from gdn_keras.training import Classification, Recipe, distribution
 from gdn_keras.training.command_line import recipe_parser, run_command
 from gdn_keras.training.fitting import build
+from tests.layers.networks import on_tensorflow
 from tests.training.conftest import read_history
 
 ROOT = Path(__file__).parents[2]
@@ -130,20 +131,61 @@ def check_equal(processes, files, expected):
                 np.testing.assert_allclose(weights[name], value, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("backend", "devices"),
-    [
-        ("tensorflow", 2),
-        pytest.param("tensorflow", 4, marks=pytest.mark.slow),
-        pytest.param("jax", 2, marks=pytest.mark.slow),
-    ],
-)
+@on_tensorflow
+def test_two_devices_of_this_process(two_devices, on_one_device, monkeypatch):
+    recipe = dataclasses.replace(RECIPE, distribute=True)
+    assert distribution.device_count(recipe) == 2
+    monkeypatch.setattr(distribution, "training_strategy", lambda: two_devices)
+    for value, expected in zip(updated_weights(recipe), on_one_device, strict=True):
+        np.testing.assert_allclose(value, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("backend", "devices"), [("tensorflow", 4), ("jax", 2)])
 def test_devices(backend, devices, on_one_device, tmp_path):
     file = tmp_path / "weights.npz"
     check_equal([start(file, backend, devices)], [file], on_one_device)
 
 
-@pytest.mark.parametrize("devices", [2, pytest.param(4, marks=pytest.mark.slow)])
+MEETING = """
+import sys
+from types import SimpleNamespace
+from gdn_keras.training import distribution
+address, process = sys.argv[1], int(sys.argv[2])
+distribution.join(address, 2, process)
+assert (distribution.process_count(), distribution.process_index()) == (2, process)
+assert distribution.agreed(process + 7.0) == 7
+runs = [SimpleNamespace(settings={"seed": 1})]
+assert distribution.prepare_together(lambda: runs) == runs
+try:
+    distribution.prepare_together(lambda: runs if process else 1 / 0)
+except (ValueError, ZeroDivisionError) as error:
+    print(error)
+distribution.leave()
+"""
+
+
+def test_two_processes_meet_and_agree():
+    """What they train then, and the loss of one, is in the slow tests."""
+    address, environment = f"127.0.0.1:{free_port()}", {**os.environ, "KERAS_BACKEND": "jax"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", MEETING, address, str(process)],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for process in range(2)
+    ]
+    said = [process.communicate(timeout=300) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    assert "division" in said[0][0] and "Process 0 could not begin" in said[1][0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [2, 4])
 def test_two_processes(devices, on_one_device, tmp_path):
     files = [tmp_path / f"weights{i}.npz" for i in range(2)]
     address = f"127.0.0.1:{free_port()}"

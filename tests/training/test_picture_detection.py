@@ -24,9 +24,11 @@ RECIPE = PictureRecipe(epochs=1, steps=2, batch_size=2, validation="0.25", crop=
 
 def network(recipe, scales, num_classes, channels):
     del recipe, scales
-    return tiny_network(num_classes, channels)
+    return tiny_network(num_classes, channels, scales=(1.0, 2.0))
 
 
+@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")
+@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("write", [write_voc, write_coco, write_yolo])
 def test_a_folder_becomes_a_detector(tmp_path, write):
     folder = write(tmp_path / "pictures", (120, 80), **ROWS)

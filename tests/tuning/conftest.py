@@ -1,5 +1,4 @@
 import pytest
-import tensorflow as tf
 
 from gdn_keras.datasets import load_dataset
 from gdn_keras.training import Recipe
@@ -13,14 +12,6 @@ def cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GDN_KERAS_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
-
-
-@pytest.fixture
-def eager():
-    """Without graphs, which take longer to make than tiny networks to train."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture
