@@ -85,7 +85,8 @@ def covariance_error(
                     f"Layer {len(errors[-1]) + 1} of `model` responds to nothing, so that no error "
                     f"relative to its response can be given. Received: model={model.name!r}"
                 )
-            errors[-1].append(np.linalg.norm(matching - response) / np.linalg.norm(response))
+            error = np.linalg.norm(matching - response) / np.linalg.norm(response)
+            errors[-1].append(float(error))
     return CovarianceErrors(factor, tuple(channels[i] for i, _ in pairs), np.transpose(errors))
 
 

@@ -144,7 +144,7 @@ def evaluate_by_size(
         batch_size: Images at a time, of arrays; without influence on the result.
         report: Called with each result as soon as it is there.
     """
-    load: Callable[[Any], Any] = data
+    load: Any = data
     if isinstance(data, ImageData):
         load, sizes = data.test, data.test_sizes if sizes is None else sizes
     if sizes is None:

@@ -106,7 +106,7 @@ class Crops:
     def _cut(self, rng: np.random.Generator, picture: Crop, about: bool) -> Crop:
         """A crop anywhere, or about one of the objects to learn."""
         wanted = np.flatnonzero(picture.labels >= 0)
-        low, high = np.sort([np.subtract(picture.pixels.shape[1::-1], self.side), [0, 0]], axis=0)
+        low, high = _room(picture, self.side)
         if about and len(wanted):
             box = picture.boxes[rng.choice(wanted)]
             ends = np.sort([box[2:] - self.side, box[:2]], axis=0)
@@ -121,7 +121,7 @@ class Crops:
         box = boxes[rng.choice(len(boxes), p=areas / areas.sum())]
         span = round(self.side / math.exp(rng.uniform(*np.log(_MAGNIFICATIONS))))
         corner = np.floor(rng.uniform(box[:2], box[2:]) - span / 2).astype("int64")
-        ends = np.sort([np.subtract(picture.pixels.shape[1::-1], span), [0, 0]], axis=0)
+        ends = _room(picture, span)
         ignored = picture._replace(labels=np.full(len(boxes), IGNORED))
         cut = self._window(ignored, np.clip(corner, *ends), span)
         pixels = resize_pixels(cut.pixels, self.side, self.side, "BICUBIC")
@@ -151,6 +151,12 @@ class Crops:
             x1, y1, x2, y2 = boxes.T
             boxes = np.stack([self.side - x2, y1, self.side - x1, y2], axis=1)
         return Crop(pixels, boxes, labels)
+
+
+def _room(picture: Crop, span: int) -> np.ndarray:
+    """The first and the last corner (x, y) of crops of a picture, which it may be smaller than."""
+    height, width = picture.pixels.shape[:2]
+    return np.sort([[width - span, height - span], [0, 0]], axis=0)
 
 
 def _relit(rng: np.random.Generator, crop: Crop) -> Crop:

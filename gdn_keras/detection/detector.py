@@ -173,7 +173,7 @@ class Detector(PackedNetwork):
             for checker in checkers:
                 checker.conclude()
 
-        callbacks = kwargs.pop("callbacks", None) or []
+        callbacks: Any = kwargs.pop("callbacks", None) or []
         conclusion = keras.callbacks.LambdaCallback(on_epoch_end=conclude)
         if isinstance(callbacks, keras.callbacks.CallbackList):
             callbacks.callbacks.append(conclusion)

@@ -246,9 +246,13 @@ def _load_saved_model(path: Path) -> Predictor:
                 "of the detector"
             )
         found = run(images)
-        if "names" not in found:
-            found["names"] = facts.get(CLASS_NAMES, np.arange(found["logits"].shape[-1]))
-        return {**found, "names": _text(found["names"])}
+        if "names" in found:
+            names = found["names"]
+        elif CLASS_NAMES in facts:
+            names = facts[CLASS_NAMES]
+        else:
+            names = np.arange(found["logits"].shape[-1])
+        return {**found, "names": _text(names)}
 
     if name != DETECT:
         return _classifier(shape, predict)
