@@ -42,7 +42,7 @@ def powers(first: int, last: int, per_octave: int) -> tuple[float, ...]:
 
 OCTAVES, HALVES, TRAINED = powers(-1, 2, 1), (*powers(-1, 2, 2), 2.0**2.5), powers(-1, 1, 2)
 CONTESTANTS: dict[str, tuple[Callable, tuple[float, ...], int]] = {
-    "ours, octaves": (points_network, OCTAVES, 1),
+    "ours": (points_network, OCTAVES, 1),
     "pyramid, octaves": (pyramid_network, OCTAVES, 1),
     "pyramid, half octaves": (pyramid_network, HALVES, 2),
 }
@@ -100,7 +100,7 @@ def best(ways: dict[str, Callable[[], Any]]) -> dict[str, float]:
 
 def large(width: int, height: int) -> None:
     """Time and memory of one large picture, in tiles."""
-    detector = detector_of(*CONTESTANTS["ours, octaves"])
+    detector = detector_of(*CONTESTANTS["ours"])
     image = np.random.default_rng(0).integers(0, 256, (height, width, 3), "uint8")
     predict_tiled(detector, image[:1300, :1300])
     began = time.perf_counter()
@@ -119,17 +119,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.large:
         large(*options.large)
         return 0
-    rows = []
-    tasks = {f"detection, {w}x{h}": detections((h, w)) for h, w in SHAPES}
+    rows = {name: {"name": f"detection: {name}", "seed": 0, "size": "all"} for name in CONTESTANTS}
+    tasks = {f"{w}x{h}": detections((h, w)) for h, w in SHAPES}
     for task, ways in {**tasks, "training step": steps()}.items():
         for name, milliseconds in best(ways).items():
-            rows.append({"task": task, "contestant": name, "ms": round(milliseconds, 1)})
-            print(rows[-1], flush=True)
+            rows[name][task] = round(milliseconds, 1)
+            print(f"{task}, {name}: {milliseconds:.1f} ms", flush=True)
     if options.output:
         with options.output.open("w", newline="") as stream:
-            writer = csv.DictWriter(stream, rows[0], lineterminator="\n")
+            writer = csv.DictWriter(stream, next(iter(rows.values())), lineterminator="\n")
             writer.writeheader()
-            writer.writerows(rows)
+            writer.writerows(rows.values())
     return 0
 
 
