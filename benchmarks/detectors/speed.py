@@ -29,7 +29,7 @@ from detectors.networks import pyramid_network
 from gdn_keras.detection import Detector, predict_tiled
 from gdn_keras.training.detection_task import DetectionRecipe, points_network
 
-SHAPES = ((224, 224), (480, 640))
+SHAPES = ((224, 224), (448, 448), (480, 640))
 CLASSES, CROP, BATCH = 3, 128, 4
 _TURNS = 10
 

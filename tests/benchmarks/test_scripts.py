@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import functools
 import json
-import math
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import latency
 import many_pictures
 import numpy as np
 import pytest
-import read_outs
 import roofline
 import run
 import scaling
@@ -27,7 +25,7 @@ from contest.processes import Process
 from contest.rescaling import pyramid_cnn
 from contest.suite import Settings, run_suite
 from contest.tensorflow_steps import plain_cnn
-from detectors import evaluate, large_image, pictures
+from detectors import evaluate, pictures
 from detectors import run as detectors_run
 
 from gdn_keras.models import gaussian_derivative_network, scale_channels_of
@@ -104,13 +102,6 @@ def test_surround(tmp_path, monkeypatch):
     assert len((tmp_path / "table.md").read_text().splitlines()) == 4
 
 
-@pytest.mark.parametrize("way", read_outs.WAYS)
-def test_read_outs(way, monkeypatch):
-    monkeypatch.setattr(read_outs, "best", lambda run: float(math.isfinite(run().numpy())))
-    found = read_outs.measure(way, height=48, width=64, channels=2, batch=1)
-    assert found["forward"] == found["training"] == 1
-
-
 def test_roofline(tmp_path, monkeypatch):
     monkeypatch.setitem(roofline.WIDTHS, "large", (4, 4, 3))
     monkeypatch.setattr(roofline, "measure_limits", lambda: roofline.Limits(1e9, 1e9))
@@ -128,13 +119,6 @@ def test_detectors(tmp_path, small_scenes):
 def test_evaluate(tmp_path, small_scenes):
     evaluate.main(words(f"{DETECTOR} --scenes 2", tmp_path / "results.json"))
     assert json.loads((tmp_path / "results.json").read_text())["all"]["ap50"] > 0.9
-
-
-def test_large_image(capsys, monkeypatch):
-    monkeypatch.setattr(large_image, "SIZES", (0.71, 1.0))
-    monkeypatch.setattr(large_image, "_TURNS", 1)
-    large_image.main([str(DETECTOR), "--width", "160", "--height", "120"])
-    assert "average precision" in capsys.readouterr().out
 
 
 def test_pictures(tmp_path, monkeypatch):
