@@ -1,4 +1,4 @@
-"""Scale generalisation, and which scale channel of a network answers to which size."""
+"""Scale generalization, and which scale channel of a network answers to which size."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -177,7 +177,7 @@ def accuracy_by_size(
     sizes: Iterable[float | None] | None = None,
     batch_size: int = 100,
 ) -> dict[Any, float]:
-    """The scale-generalisation curve: `{size: accuracy}`. Arguments as in `evaluate_by_size`."""
+    """The scale-generalization curve: `{size: accuracy}`. Arguments as in `evaluate_by_size`."""
     results = evaluate_by_size(model, data, sizes, batch_size)
     return {result.size: result.accuracy for result in results}
 

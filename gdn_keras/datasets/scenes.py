@@ -88,7 +88,7 @@ class Scenes:
         background: "empty", or "clutter" for gradients, stripes, textures and noise, with fragments
             of objects as distractors, up to as many as there are objects.
         extent: Longer side of an object of size 1. Objects keep the square of this side about the
-            centre of their image to themselves; boxes hold what is at least half as light as the
+            center of their image to themselves; boxes hold what is at least half as light as the
             object's peak.
         augment: Whether objects are drawn anew each time: rotated and sheared a little, with
             sharper or softer and thinner or thicker strokes, and less light. Sizes are kept.
@@ -122,7 +122,7 @@ class Scenes:
 
     @property
     def channels(self) -> int:
-        """Colour channels of the frames."""
+        """Color channels of the frames."""
         return self.images.shape[3] if self.images.ndim == 4 else 1
 
     def draw(self, seed: int, index: int) -> Scene:
@@ -245,7 +245,7 @@ def scene_pipeline(
 
 
 def _varied(rng: np.random.Generator, image: np.ndarray) -> np.ndarray:
-    """An object rotated and sheared about its centre, as `RandomAffine` does it."""
+    """An object rotated and sheared about its center, as `RandomAffine` does it."""
     angle, slant = rng.uniform(-1, 1, 2) * (ROTATION, SHEAR)
     cos, sin = np.cos(angle), np.sin(angle)
     linear = np.array([[slant * sin + cos, sin], [slant * cos - sin, cos]])

@@ -152,7 +152,7 @@ class SizePrecision(NamedTuple):
     """What a detector makes of objects of one size; `None` for all sizes together.
 
     Precision is as in `AveragePrecision`. `size_error` is the median of |size found / size - 1|,
-    and `center_error` the median distance between centres, in longer sides of the box; `None` if
+    and `center_error` the median distance between centers, in longer sides of the box; `None` if
     nothing was found.
     """
 
@@ -176,7 +176,7 @@ class Matches(NamedTuple):
 def evaluate_detector(
     detector: Detector, scenes: SceneSet, sizes: Sequence[float] = TEST_SIZES
 ) -> tuple[list[SizePrecision], float | None]:
-    """Average precision and errors of localisation, for all sizes together and for each.
+    """Average precision and errors of localization, for all sizes together and for each.
 
     Args:
         detector: With boxes in any format.

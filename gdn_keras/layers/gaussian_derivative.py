@@ -102,7 +102,7 @@ class GaussianSmoothing(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
 class GaussianDerivative(keras.layers.Layer):
-    """A learned linear combination of scale-normalised Gaussian derivatives.
+    """A learned linear combination of scale-normalized Gaussian derivatives.
 
     J_{2,sigma}(f) = C_0 + C_x L_xi + C_y L_eta
                      + 1/2 (C_xx L_xixi + 2 C_xy L_xieta + C_yy L_etaeta)

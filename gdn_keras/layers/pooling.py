@@ -1,4 +1,4 @@
-"""Reading the centre of a feature map, and pooling over scale channels."""
+"""Reading the center of a feature map, and pooling over scale channels."""
 
 import math
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ POOLINGS = ("max", "average", "logsumexp")
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
 class CentralPixel(keras.layers.Layer):
-    """Reads feature maps at the centre of the image, [batch, channels].
+    """Reads feature maps at the center of the image, [batch, channels].
 
-    Along an axis of even length that is the mean of the two pixels beside the centre, so that an
+    Along an axis of even length that is the mean of the two pixels beside the center, so that an
     even by even image gives the mean of its central 2x2 pixels.
 
     Example:
@@ -40,7 +40,7 @@ class CentralPixel(keras.layers.Layer):
         return inputs
 
     def node(self, inputs: tuple[int, ...]) -> Node:
-        """The centre is read of the tensor before, for `ScaleChannels`."""
+        """The center is read of the tensor before, for `ScaleChannels`."""
         return Node(inputs, read="center")
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
