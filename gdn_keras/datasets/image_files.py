@@ -82,7 +82,7 @@ def read_picture(
     Args:
         file: The file, by name or opened.
         channels: 1 for grey, 3 for color.
-        resize: Length of the longer side; as it is if `None`.
+        resize: Length of the longer side; unchanged if `None`.
 
     Raises:
         ValueError: If it is damaged, no picture, or has more than 50 million pixels.

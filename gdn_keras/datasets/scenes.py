@@ -70,7 +70,7 @@ class Scenes:
     Objects are light on dark: each is rescaled by cubic splines, smoothed by 7/8 of its own pixels
     and brought to a peak of 255, as in MNIST Large Scale, and put over the background as light is,
     255 - (255 - background) (255 - object) / 255. Frames are uint8, as image files are; the soft
-    threshold of MNIST Large Scale is for the network to take (`gdn_keras.layers.ArctanContrast`).
+    threshold of MNIST Large Scale is left to the network (`gdn_keras.layers.ArctanContrast`).
 
     Example:
 
@@ -82,7 +82,7 @@ class Scenes:
     Args:
         images: Objects, `[n, h, w]` or `[n, h, w, channels]`, not negative, background 0.
         labels: Integers `[n]`.
-        sizes: The sizes to choose from, each with the same chance. 1 is an object's own.
+        sizes: The sizes to choose from, each equally likely. 1 is an object's own.
         shape: Height and width of the frames.
         count: Least and greatest number of objects in a frame. Where they do not fit, fewer.
         background: "empty", or "clutter" for gradients, stripes, textures and noise, with fragments

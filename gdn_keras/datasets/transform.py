@@ -67,7 +67,7 @@ def rescale_images(
         boundary: What lies outside the image: `"constant"` (zero), `"symmetric"` (mirrored, edge
             pixel repeated) or `"edge"`. Natural images with `size < 1` want `"symmetric"`.
         peak: Largest value of each image in the result (pixels must not be negative), or `None` to
-            leave values as they are.
+            leave values unchanged.
 
     Returns:
         float32 array `[n, *output_shape]` or `[n, *output_shape, channels]`.
@@ -96,7 +96,7 @@ def rescale_photographs(
 
     Args:
         images: uint8 `[n, h, w, channels]`.
-        size: Positive scale factor; 1 leaves all pixels as they are.
+        size: Positive scale factor; 1 leaves all pixels unchanged.
         frame: Height and width of the result, as one number if they are equal.
         boundary: What lies beyond the photograph, as in `rescale_images`.
 
@@ -138,7 +138,7 @@ def resampling_matrix(
     Args:
         length: Number of input pixels.
         output_length: Number of output pixels.
-        size, smoothing, boundary: as in `rescale_images`.
+        size, smoothing, boundary: As in `rescale_images`.
 
     Returns:
         Read-only float64 array `[output_length, length]`.

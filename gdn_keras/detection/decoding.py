@@ -39,7 +39,7 @@ def decode_points(
        maximum over position in both; suppression leaves one of them.
     4. Confidence is the heat at the vertex. Boxes are squares of the size found there. Where the
        network regresses boxes, they are the mean of those of the maximum and the four points beside
-       it, each weighted by its heat: errors of several are smaller.
+       it, each weighted by its heat, which averages out errors.
     5. Non-maximum suppression by overlap, whatever the class.
 
     `predictions` `[batch, points, features]` are logits of the classes, then nothing or four

@@ -56,7 +56,7 @@ def by_shape(images: Sequence[Any]) -> dict[tuple[int, ...], np.ndarray]:
 
 
 def as_batch(images: Any) -> Any:
-    """A list of images of one size as an array; anything else as it is."""
+    """A list of images of one size as an array; anything else unchanged."""
     if not isinstance(images, list | tuple):
         return images
     groups = list(by_shape(images).values())

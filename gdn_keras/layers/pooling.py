@@ -54,8 +54,8 @@ class CentralPixel(keras.layers.Layer):
 class ScalePooling(keras.layers.Layer):
     """Pools over scale channels, which makes a scale-covariant network scale invariant.
 
-    A rescaling of the image shifts the stack of channels along the scale axis; what does not
-    depend on the order of the channels does not change (section 4.4 of the paper).
+    Rescaling the image shifts the stack of channels along the scale axis. A function that does
+    not depend on the order of the channels does not change (section 4.4 of the paper).
 
     Example:
 
@@ -66,9 +66,9 @@ class ScalePooling(keras.layers.Layer):
     Args:
         pooling: "max", "average" or "logsumexp", a smooth maximum: the logarithm of the *mean* over
             channels of the exponential, so that equal channels give their value.
-        dropout: Share of the scale channels that are left out at random in training, whole, for
-            each image anew; at least one is kept. It makes channels beside the best one learn too.
-        seed: Of the dropout.
+        dropout: Share of whole scale channels that are left out at random in training, anew for
+            each image; at least one is kept. Channels other than the best one then learn too.
+        seed: Seed of the dropout.
         **kwargs: Passed to `keras.layers.Layer`.
 
     Call arguments:

@@ -20,7 +20,7 @@ class ScaleBatchNormalization(keras.layers.BatchNormalization):
     many points it has, and the moving averages are updated once a step. All channels thus stay
     the same function of their input, in training as in inference, and scale covariance holds.
     For a single tensor it is ordinary batch normalization over all axes but the last. Statistics
-    are those of the whole batch, also where it is shared out over devices.
+    are those of the whole batch, even where several devices share it.
 
     Example:
 

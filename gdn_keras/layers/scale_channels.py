@@ -37,7 +37,7 @@ class ScaleChannels(keras.layers.Layer):
     `sampling="dense"` is the paper to the letter: in each channel, every layer smooths the pixels
     of the image by depthwise convolutions with the discrete Gaussian, and applies its derivative
     stencils. `sampling="matched"` is the fast way: each layer is on a grid whose step is its own
-    sigma, `sigma * sigma_0`, over `density`. All channels then run one and the same discrete
+    sigma, `sigma * sigma_0`, divided by `density`. All channels then run one and the same discrete
     network, so that covariance holds for it too, and coarse channels cost next to nothing. Weights
     belong to the sampling they were trained with.
 
@@ -71,7 +71,7 @@ class ScaleChannels(keras.layers.Layer):
             numbers.
         readout: Without a read-out layer: "map" for maps of the image's size, or "points" for what
             the last grids hold, [batch, points, features], not pooled; see `point_grids`.
-        surround: Share of their height and width by which feature maps go on beyond the image on
+        surround: Share of their height and width by which feature maps extend beyond the image on
             each side, for objects that reach its edge or go beyond it. The image is then continued
             with its edge pixels, and `boundary` is for feature maps only. For read-outs of the
             center, where it costs little, or of the maximum, where it costs as larger images do.
@@ -159,7 +159,7 @@ class ScaleChannels(keras.layers.Layer):
         return dense_costs(runner.nodes, runner.smoothing[1], *rest)
 
     def point_grids(self, shape: Sequence[Any]) -> tuple[PointGrid, ...]:
-        """The grid that each channel ends on, for a height and width, in a graph perhaps tensors.
+        """The last grid of each channel, for a height and width, which may be tensors in a graph.
 
         The points of `readout="points"` go channel by channel, the finest first, and row by row;
         `gdn_keras.detection.grid_points` gives their positions.

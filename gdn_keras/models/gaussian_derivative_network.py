@@ -93,7 +93,7 @@ def gaussian_derivative_network(
         residual: Whether pairs of layers after the first become residual blocks, with a skip that
             is sampled on the coarser grid. It helps networks of six and more layers to train.
         scale_dropout: Share of the scale channels left out at random in training. It helps where
-            one channel learns all the work: with few sizes in the training set, and with textures.
+            one channel does all the work: with few sizes in the training set, and with textures.
         boundary, truncation: As in `GaussianDerivative`.
         density, cone: As in `ScaleChannels`.
         readout: What is read of each channel, on its own grid. "center": class scores of what is in
@@ -101,10 +101,10 @@ def gaussian_derivative_network(
             class scores of features averaged over the image, for textures. "points": scores at
             each point of the channels' last grids, [batch, points, classes], for detection; see
             `ScaleChannels.point_grids`. "map": scores at each pixel.
-        boxes: Whether points have four numbers more after the scores, for the boxes of objects;
+        boxes: Whether points have four more numbers after the scores, for the boxes of objects;
             see `Detector`.
         surround: As in `ScaleChannels`, for readout="center" and "anywhere" only. It helps with
-            objects that reach beyond the image, if training showed images that go on like this
+            objects that reach beyond the image, if training images were continued in this way too
             (`datasets.RandomFrame`).
         dtype: Keras's dtype policy of the layers, such as "mixed_bfloat16"; the global one by
             default. Logits are in single precision at least.

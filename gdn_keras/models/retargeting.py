@@ -14,7 +14,7 @@ from gdn_keras.scale_space import jet_orders
 
 
 def network_of(model: keras.Model) -> keras.Model:
-    """The network of a classifier or a detector; any other model is one itself."""
+    """The network of a classifier or a detector; any other model is its own network."""
     return getattr(model, "network", model)
 
 
@@ -52,8 +52,8 @@ def retarget(
 
     A network can thus be trained on small images with few scale channels and used on large images
     with many, or trained on objects in the center and used to look for them everywhere. The new
-    model has its own copy of the weights; of a classifier it is one with the same preprocessor and
-    class names.
+    model has its own copy of the weights. From a classifier it is a classifier, with the same
+    preprocessor and class names.
 
     A network that reads the center mirrors feature maps at the end of its receptive cone, where
     other read-outs have the rest of the image. That makes them different functions: with a cone of
@@ -74,7 +74,7 @@ def retarget(
         readout, surround: As in `gaussian_derivative_network`. Without a `surround`, outputs other
             than "center" and "anywhere" have none.
 
-    All of them are unchanged by default.
+    What is left out stays as it is in `model`.
     """
     if isinstance(model, Classifier):
         network = retarget(model.network, input_shape, scales, readout, surround)
