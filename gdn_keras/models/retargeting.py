@@ -74,7 +74,7 @@ def retarget(
         readout, surround: As in `gaussian_derivative_network`. Without a `surround`, outputs other
             than "center" and "anywhere" have none.
 
-    What is left out stays as it is in `model`.
+    Arguments that are left out keep their value in `model`.
     """
     if isinstance(model, Classifier):
         network = retarget(model.network, input_shape, scales, readout, surround)
