@@ -23,7 +23,7 @@ classes:
     python examples/predict.py saved_models/default_size2/saved_model digit.png --object
 
 With --object, the picture shows one object, such as a digit, on an even background, anywhere and
-light on dark or dark on light: it is centred and shown light on dark.
+light on dark or dark on light: it is centered and shown light on dark.
 """
 
 import argparse

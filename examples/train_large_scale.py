@@ -1,9 +1,9 @@
-"""Trains on digits of one size and tests at sizes from a half to eight: scale generalisation.
+"""Trains on digits of one size and tests at sizes from a half to eight: scale generalization.
 
     python examples/train_large_scale.py
 
 No network, no GPU, nothing to prepare: about 2 minutes on 2 cores, with digits that come with the
-package. Trained on size 2 only, the network recognises at least 98 % of the test digits at every
+package. Trained on size 2 only, the network recognizes at least 98 % of the test digits at every
 size from 0.71 to 4. Everything is in runs/large_scale, with report.md as its first page.
 
 More of them, each after `python examples/train_large_scale.py`:

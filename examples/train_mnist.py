@@ -2,7 +2,7 @@
 
     python examples/train_mnist.py
 
-It takes about 3 minutes on 2 cores with the training digits in the package, and recognises 98.5 %
+It takes about 3 minutes on 2 cores with the training digits in the package, and recognizes 98.5 %
 of its 1 000 test digits. All of MNIST, as in the paper:
 
     python examples/train_mnist.py --mnist-dir MNIST --epochs 40 --output runs/mnist_paper

@@ -50,7 +50,7 @@ _FRAME, _ZOOMED = (560, 440), 8  # of the moving picture, and its first nuclei
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 SIGMA, ANGLE = 4.0, math.pi / 6  # as in the paper's figures 3 and 4
-DIGIT = 3  # of the test digits in the package
+DIGIT = 28  # of the test digits in the package
 
 
 def support_regions(path: Path) -> None:
@@ -140,7 +140,8 @@ def matched_grids(path: Path) -> None:
                     55.5 + grid.step * (np.arange(n) - (n - 1) / 2)
                     for n in (grid.rows, grid.columns)
                 )
-                axis.plot(*(m.ravel() for m in np.meshgrid(x, y)), ".", color="C1", markersize=1)
+                points = (m.ravel() for m in np.meshgrid(x, y))
+                axis.plot(*points, "C1.", markersize=min(1.0, 0.45 * grid.step))  # never touch
                 axis.set_title(rf"$\sigma_0$ = {grid.scale:g}, {grid.rows} × {grid.columns}")
             axes[row, 0].set_ylabel(f"layer {layers}")
 

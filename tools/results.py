@@ -30,7 +30,7 @@ _MEASURES = {
     "ap75": ("IoU 0.75", 1, 3),
     "ap": ("COCO mean", 1, 3),
     "size_error": ("error of the size, %", *_PERCENT),
-    "center_error": ("error of the centre, %", *_PERCENT),
+    "center_error": ("error of the center, %", *_PERCENT),
 }
 _OF_RUNS = {"slope": ("slope", 1, 2), "shifts": ("shifts to within, %", 100, 1)}
 _MANY_SIZES = 20

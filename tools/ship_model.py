@@ -22,7 +22,7 @@ from gdn_keras.training.detection_task import AVERAGE_PRECISION
 from gdn_keras.training.run_folder import MODEL, SAVED_MODEL, read_results
 
 _LIMITS = {
-    "mnist_large_scale": "digits off the centre by more than a pixel or two of the original "
+    "mnist_large_scale": "digits off the center by more than a pixel or two of the original "
     "28×28, or rotated by more than about 15°, are not what it was trained for. Digits larger than "
     "the frame (size > 5.6) are cut off by it.",
     "gtsrb": "one German traffic sign in the middle of a photograph at its own resolution, its "

@@ -25,6 +25,8 @@ _LINK = re.compile(
     r"(?<!!)\[([^\]]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)"  # a link, or
     r"|(!\[[^\]]*\]\()([^)\s]+)"  # a picture
 )
+_CODE = re.compile(r"(```.*?```|`[^`\n]*`|<!--.*?-->)", re.DOTALL)
+_SPACE = re.compile(r"(?<=\d) (?=\d{3}\b|%)")  # of 20 536 and 5 %, which stay in one line
 _SOURCE = re.compile(r'href="(?!\w+:|#)([^"#]+\.(?:md|ipynb))')
 _SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL)
 _FORMULA = re.compile(r'(<(span|div) class="arithmatex">)\\([(\[])(.*?)\\[)\]]</\2>', re.DOTALL)
@@ -46,7 +48,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Links as they work in the repository, turned into links as they work in the site."""
+    """Links that work in the repository become links that work in the site; numbers stay whole."""
     here = page.file.src_uri
     origin = next((root for root, target in PAGES.items() if target == here), f"docs/{here}")
 
@@ -64,7 +66,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         address = place(target)
         return f"[{text}]({address}{anchor or ''})" if address else text
 
-    return _LINK.sub(replaced, markdown)
+    parts = _CODE.split(_LINK.sub(replaced, markdown))
+    parts[::2] = [_SPACE.sub("\N{NO-BREAK SPACE}", text) for text in parts[::2]]
+    return "".join(parts)
 
 
 def on_page_content(content: str, page: Any, config: Any, files: Files) -> str:

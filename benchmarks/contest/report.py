@@ -115,7 +115,7 @@ def _memory(results: dict) -> str:
     lines += [
         "",
         "The peak is beyond the memory of the process after its imports, the tracing and "
-        f"optimising of the graph included; what an image adds is taken from batches of 1 and of "
+        f"optimizing of the graph included; what an image adds is taken from batches of 1 and of "
         f"{batch}, and shares are of that.",
     ]
     return "\n".join(lines)
@@ -135,7 +135,7 @@ def _covariance(results: dict) -> str:
         "",
         "Relative difference of the logits (less their constant) between matching scale channels, "
         "of an image and of the same image rescaled; random weights, statistics of the "
-        "normalisation from digits.",
+        "normalization from digits.",
     ]
     return "\n".join(lines)
 

@@ -37,7 +37,7 @@ class InvarianceErrors(NamedTuple):
 
     `errors` is |L(f') - L(f)| over the root mean square of L(f); `inside` tells whether the winning
     channels, before and after rescaling, have their match within the range of scale channels. The
-    theorem speaks of these.
+    theorem is about these.
     """
 
     factor: float
@@ -64,7 +64,7 @@ def covariance_error(
         factor: S. It must be a ratio of two of the network's scales.
         images: [n, height, width, channels] of the model's shape, rescaled by cubic splines. By
             default, `blob_images` in proportion to each channel's scale, which rescale without an
-            error of their own. They are no pixels, and enter after the preprocessor.
+            error of their own. They are not pixels, and enter after the preprocessor.
     """
     channels = scale_channels_of(model).scales
     pairs = _matching_pairs(channels, factor)

@@ -44,7 +44,7 @@ def second_layer_fields(model: keras.Model, sigma: float = 6.0) -> np.ndarray:
 
 
 def _layers(model: keras.Model) -> tuple[list[GaussianDerivative], np.ndarray]:
-    """The derivative layers, and the gains of the normalisation after the first."""
+    """The derivative layers, and the gains of the normalization after the first."""
     layers = scale_channels_of(model).shared_layers
     jets = [layer for layer in layers if isinstance(layer, GaussianDerivative)]
     norms = [layer for layer in layers if isinstance(layer, ScaleBatchNormalization)]

@@ -1,4 +1,4 @@
-"""Scale generalisation, and which scale channel of a network answers to which size."""
+"""Scale generalization, and which scale channel of a network answers to which size."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -130,7 +130,7 @@ def evaluate_by_size(
 ) -> list[SizeResult]:
     """Accuracy, confusion and selected scales at each test size, in one pass over the images.
 
-    Example, a CNN of one's own on the same axes:
+    Example, with a CNN of your own:
 
     >>> data = gdn_keras.datasets.load_dataset("mnist_large_scale")  # doctest: +SKIP
     >>> results = evaluate_by_size(cnn, data)  # doctest: +SKIP
@@ -141,8 +141,8 @@ def evaluate_by_size(
         data: A data set, or a function from a size to images [n, h, w, channels] and labels, or to
             a `tf.data.Dataset` of batches of both. Labels are integers [n] or one-hot [n, classes].
         sizes: The test sizes; those of the data set by default.
-        batch_size: Images at a time, of arrays; without influence on the result.
-        report: Called with each result as soon as it is there.
+        batch_size: Images at a time, of arrays; it does not change the result.
+        report: Called with each result as soon as it is ready.
     """
     load: Any = data
     if isinstance(data, ImageData):
@@ -177,7 +177,7 @@ def accuracy_by_size(
     sizes: Iterable[float | None] | None = None,
     batch_size: int = 100,
 ) -> dict[Any, float]:
-    """The scale-generalisation curve: `{size: accuracy}`. Arguments as in `evaluate_by_size`."""
+    """The scale-generalization curve: `{size: accuracy}`. Arguments as in `evaluate_by_size`."""
     results = evaluate_by_size(model, data, sizes, batch_size)
     return {result.size: result.accuracy for result in results}
 

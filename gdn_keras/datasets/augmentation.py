@@ -106,9 +106,9 @@ class RandomAffine(RandomChange):
 class RandomFrame(RandomChange):
     """Cuts some of the images to smaller frames about their centers.
 
-    What lies outside of its frame an image loses; the frame's edge pixels are continued instead.
-    Large objects reach the edge of an image and beyond, and a network that has seen none that does
-    is not prepared for it at larger sizes.
+    An image loses what lies outside its frame; the frame's edge pixels are continued instead.
+    Large objects reach the edge of an image and beyond. A network that has never seen this in
+    training is not prepared for it at larger sizes.
 
     Args:
         smallest, largest: Least and greatest height and width of a frame, in pixels.
@@ -147,7 +147,7 @@ class RandomLight(RandomChange):
     """Changes what photographs vary in: shade, color cast, contrast and brightness.
 
     A shadow with a soft edge falls on one side of a random line. Factors are drawn evenly on a
-    logarithmic scale; contrast leaves the mean as it is. Pixels saturate, as those of a sensor do.
+    logarithmic scale; contrast leaves the mean unchanged. Pixels saturate, as those of a sensor do.
 
     Args:
         brightness: Largest change of all pixels, as a share of the range.
@@ -195,7 +195,7 @@ class RandomLight(RandomChange):
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
 class RandomBlur(RandomChange):
-    """Blurs as a lens out of focus does, for half of the images, and a moving camera, for half.
+    """Blurs like a lens out of focus, and like a moving camera: half of the images each.
 
     Args:
         focus: Largest standard deviation of a Gaussian, in pixels.

@@ -52,7 +52,7 @@ class BoxedImages(NamedTuple):
 def load_boxes(
     directory: str | os.PathLike, split: str | None = None, class_names: Sequence[str] | None = None
 ) -> BoxedImages:
-    """Annotated pictures of a folder, whose format is found by itself.
+    """Annotated pictures of a folder, whose format is recognized.
 
     - Pascal VOC: an .xml file for each picture, beside it or in a folder of its own.
     - COCO: .json files with "images", "annotations" and "categories". Crowds are left out.
@@ -63,7 +63,7 @@ def load_boxes(
     without objects says that there are none; pictures without one are skipped.
 
     Args:
-        directory: The folder, with everything in its folders.
+        directory: The folder, with everything in its sub-folders.
         split: Name of a list in ImageSets/Main of Pascal VOC, without its ending; all if `None`.
         class_names: Names of the classes in the order of their labels; those that occur if `None`,
             in the order of the files or, where these have none, of the alphabet.
@@ -171,7 +171,7 @@ def read_boxed_images(
 
     Args:
         images: From `load_boxes`.
-        resolution: By which height and width are multiplied; the images are smoothed accordingly.
+        resolution: Factor on height and width; the images are smoothed accordingly.
 
     Returns:
         uint8 array `[n, height, width, 3]`, and a dictionary of float32 "boxes" `[n, most, 4]`,

@@ -40,13 +40,13 @@ class Crops:
     sizes than `sizes`, are labelled `IGNORED`.
 
     What is inside of a large object must not be taken for a small one. A share of the crops
-    therefore comes from pictures enlarged by 2 to 4, around an object: its insides are background,
-    and itself is ignored, so that no new size is shown as an object.
+    therefore comes from pictures enlarged by 2 to 4, around an object: its inside is background,
+    and the object itself is ignored, so that no new size is shown as an object.
 
     Args:
         images: The pictures.
         side: Height and width of a crop in pixels, at the resolution.
-        resolution: By which the pictures are multiplied.
+        resolution: Factor on height and width of the pictures.
         channels: 1 for grey, 3 for color.
         sizes: Shortest and longest longer side of the objects to learn, at the resolution.
         mirror: Whether crops are mirrored at random, left and right.

@@ -197,7 +197,7 @@ def suggest_scales(
     accuracy.json beside each. That is an object as high as three and a half standard deviations of
     the whole cascade, `sigma_0 sqrt(sum_k scale_ratio^(2k))`, for other numbers of layers too.
 
-    Channels lie at powers of √2, as in the paper, with one more on either side: neighbours are
+    Channels lie at powers of √2, as in the paper, with one more on either side: neighbors are
     selected for one image in five.
 
     Example:

@@ -82,7 +82,7 @@ def read_picture(
     Args:
         file: The file, by name or opened.
         channels: 1 for grey, 3 for color.
-        resize: Length of the longer side; as it is if `None`.
+        resize: Length of the longer side; unchanged if `None`.
 
     Raises:
         ValueError: If it is damaged, no picture, or has more than 50 million pixels.
@@ -138,7 +138,7 @@ def _as_pixels(
 
 
 def _stretched(picture: Any) -> tuple[Any, tuple[float, float]]:
-    """A picture of 8 bits, and the range of the deeper one; transparency stays as it is."""
+    """A picture of 8 bits, and the range of the deeper one; transparency is unchanged."""
     pixels = np.asarray(picture)
     values = pixels.reshape(*pixels.shape[:2], -1)
     count = values.shape[2] - (picture.mode in ("LA", "RGBA"))

@@ -87,7 +87,7 @@ def evaluation_pipeline(
     Args:
         num_classes: Length of one-hot labels; integer labels if `None`.
 
-    The others as in `training_pipeline`.
+    The other arguments are those of `training_pipeline`.
 
     Returns:
         `tf.data.Dataset` of float32 images and of int64 labels `[batch]`, or one-hot ones.

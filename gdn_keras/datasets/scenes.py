@@ -70,7 +70,7 @@ class Scenes:
     Objects are light on dark: each is rescaled by cubic splines, smoothed by 7/8 of its own pixels
     and brought to a peak of 255, as in MNIST Large Scale, and put over the background as light is,
     255 - (255 - background) (255 - object) / 255. Frames are uint8, as image files are; the soft
-    threshold of MNIST Large Scale is for the network to take (`gdn_keras.layers.ArctanContrast`).
+    threshold of MNIST Large Scale is left to the network (`gdn_keras.layers.ArctanContrast`).
 
     Example:
 
@@ -82,13 +82,13 @@ class Scenes:
     Args:
         images: Objects, `[n, h, w]` or `[n, h, w, channels]`, not negative, background 0.
         labels: Integers `[n]`.
-        sizes: The sizes to choose from, each with the same chance. 1 is an object's own.
+        sizes: The sizes to choose from, each equally likely. 1 is an object's own.
         shape: Height and width of the frames.
         count: Least and greatest number of objects in a frame. Where they do not fit, fewer.
         background: "empty", or "clutter" for gradients, stripes, textures and noise, with fragments
             of objects as distractors, up to as many as there are objects.
         extent: Longer side of an object of size 1. Objects keep the square of this side about the
-            centre of their image to themselves; boxes hold what is at least half as light as the
+            center of their image to themselves; boxes hold what is at least half as light as the
             object's peak.
         augment: Whether objects are drawn anew each time: rotated and sheared a little, with
             sharper or softer and thinner or thicker strokes, and less light. Sizes are kept.
@@ -122,7 +122,7 @@ class Scenes:
 
     @property
     def channels(self) -> int:
-        """Colour channels of the frames."""
+        """Color channels of the frames."""
         return self.images.shape[3] if self.images.ndim == 4 else 1
 
     def draw(self, seed: int, index: int) -> Scene:
@@ -245,7 +245,7 @@ def scene_pipeline(
 
 
 def _varied(rng: np.random.Generator, image: np.ndarray) -> np.ndarray:
-    """An object rotated and sheared about its centre, as `RandomAffine` does it."""
+    """An object rotated and sheared about its center, as `RandomAffine` does it."""
     angle, slant = rng.uniform(-1, 1, 2) * (ROTATION, SHEAR)
     cos, sin = np.cos(angle), np.sin(angle)
     linear = np.array([[slant * sin + cos, sin], [slant * cos - sin, cos]])

@@ -1,6 +1,6 @@
 """The MNIST Large Scale transform: images at any size, as one matrix from each side.
 
-Resizing about the centre and Gaussian smoothing are both linear and separable, so the two together
+Resizing about the center and Gaussian smoothing are both linear and separable, so the two together
 are `Y = A X Bᵀ`, with `A` and `B` from `resampling_matrix`: two matrix products for a whole batch.
 """
 
@@ -35,9 +35,9 @@ def rescale_images(
     boundary: str = "constant",
     peak: float | None = _PEAK,
 ) -> np.ndarray:
-    """Rescales images about their centre, by the recipe of MNIST Large Scale.
+    """Rescales images about their center, by the recipe of MNIST Large Scale.
 
-    1. Cubic spline interpolation by the factor `size`, the image's centre on the centre of the
+    1. Cubic spline interpolation by the factor `size`, the image's center on the center of the
        output; what reaches beyond the output is cut off.
     2. Gaussian smoothing with standard deviation `smoothing * size` output pixels, on the whole
        plane before the cut. (The published description leaves the order open for large sizes.)
@@ -67,7 +67,7 @@ def rescale_images(
         boundary: What lies outside the image: `"constant"` (zero), `"symmetric"` (mirrored, edge
             pixel repeated) or `"edge"`. Natural images with `size < 1` want `"symmetric"`.
         peak: Largest value of each image in the result (pixels must not be negative), or `None` to
-            leave values as they are.
+            leave values unchanged.
 
     Returns:
         float32 array `[n, *output_shape]` or `[n, *output_shape, channels]`.
@@ -96,7 +96,7 @@ def rescale_photographs(
 
     Args:
         images: uint8 `[n, h, w, channels]`.
-        size: Positive scale factor; 1 leaves all pixels as they are.
+        size: Positive scale factor; 1 leaves all pixels unchanged.
         frame: Height and width of the result, as one number if they are equal.
         boundary: What lies beyond the photograph, as in `rescale_images`.
 
@@ -129,16 +129,16 @@ def resampling_matrix(
     smoothing: float = 7 / 8,
     boundary: str = "constant",
 ) -> np.ndarray:
-    """The matrix that resizes a signal by `size` about its centre and then smooths it.
+    """The matrix that resizes a signal by `size` about its center and then smooths it.
 
     Entry `[i, j]` is what a unit pixel at `j` contributes to output `i`: the cubic spline through
     the pixels (`scipy.ndimage.map_coordinates`, order 3), sampled and then convolved with the
-    normalised sampled Gaussian of `scipy.ndimage.gaussian_filter` (cut at 4 standard deviations).
+    normalized sampled Gaussian of `scipy.ndimage.gaussian_filter` (cut at 4 standard deviations).
 
     Args:
         length: Number of input pixels.
         output_length: Number of output pixels.
-        size, smoothing, boundary: as in `rescale_images`.
+        size, smoothing, boundary: As in `rescale_images`.
 
     Returns:
         Read-only float64 array `[output_length, length]`.

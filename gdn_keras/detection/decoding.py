@@ -13,7 +13,7 @@ from gdn_keras.scale_space import PointGrid
 
 _CANDIDATES = 4  # maxima that are looked at for each detection that may be returned
 
-_BESIDE = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))  # a point and its neighbours
+_BESIDE = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))  # a point and its neighbors
 
 
 def decode_points(
@@ -39,7 +39,7 @@ def decode_points(
        maximum over position in both; suppression leaves one of them.
     4. Confidence is the heat at the vertex. Boxes are squares of the size found there. Where the
        network regresses boxes, they are the mean of those of the maximum and the four points beside
-       it, each weighted by its heat: errors of several are smaller.
+       it, each weighted by its heat, which averages out errors.
     5. Non-maximum suppression by overlap, whatever the class.
 
     `predictions` `[batch, points, features]` are logits of the classes, then nothing or four
@@ -152,7 +152,7 @@ class _Table(NamedTuple):
 
 
 class _Peak(NamedTuple):
-    """Maxima between points, from the image's centre, and the log of their heat, to rank them."""
+    """Maxima between points, from the image's center, and the log of their heat, to rank them."""
 
     x: Any
     y: Any
@@ -206,9 +206,9 @@ def _refine(
 
 
 def _vertex(left: tuple[Any, Any], here: Any, right: tuple[Any, Any], spacing: float = 1.0) -> Any:
-    """Where the parabola through three neighbours has its maximum, in steps from the middle.
+    """Where the parabola through three neighbors has its maximum, in steps from the middle.
 
-    A neighbour that is missing has the value that makes the parabola as sharp as the targets.
+    A neighbor that is missing has the value that makes the parabola as sharp as the targets.
     """
     (low, has_left), (high, has_right) = left, right
     fall = SHARPNESS * spacing**2
@@ -235,7 +235,7 @@ def _regressed(
 
 
 def _box_of(seen: Any, point: Any, table: _Table) -> Any:
-    """Centre, from the image's, and log of width and height of the boxes that points see."""
+    """Center, from the image's, and log of width and height of the boxes that points see."""
     dx, dy, width, height = (seen[..., k] for k in range(4))
     x, y, scale = table.positions(*table.cells(point), dx, dy)
     return ops.stack([x, y, ops.log(scale) + width, ops.log(scale) + height], axis=-1)

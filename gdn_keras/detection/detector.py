@@ -60,8 +60,8 @@ class Detector(PackedNetwork):
     >>> found["boxes"], found["labels"], found["confidence"], found["size"]
 
     Args:
-        network: Model from images to `[batch, points, features]`: logits of the classes, with four
-            numbers more where boxes are regressed and need not be square. One of its layers has a
+        network: Model from images to `[batch, points, features]`: logits of the classes, and four
+            more numbers where boxes are regressed and need not be square. One of its layers has a
             method `point_grids((height, width))` that gives a `PointGrid` for each channel, in the
             order of the points.
         num_classes: Number of classes.
@@ -70,13 +70,13 @@ class Detector(PackedNetwork):
         per_octave: How many scale channels an octave has, 1 or 2. With 1, each channel answers for
             half an octave to either side: a third of the arithmetic, for less exact boxes.
         preprocessor: Layer from pixels of 0 to 255 to what the network takes. The detector then
-            takes such pixels, of any dtype; without one, what its user prepared.
+            takes such pixels, of any dtype; without one, images that its user prepared.
         bounding_box_format: Of boxes in training and in predictions, as in
             `keras.utils.bounding_boxes`.
         confidence_threshold: Least confidence of a detection.
         iou_threshold: Greatest overlap, intersection over union, of two detections.
         part_threshold: Greatest share of a detection that lies in one of higher confidence. Below
-            1, what is found inside of an object is a part of it: for objects that do not stand in
+            1, what is found inside an object is a part of it: for objects that do not stand in
             front of one another.
         max_detections: Greatest number of detections in an image.
         class_names: Names of the classes, which travel with the model; their numbers by default.
@@ -141,7 +141,7 @@ class Detector(PackedNetwork):
         return self._channels.point_grids((height, width)), (height, width)
 
     def compile(self, optimizer: Any = "rmsprop", loss: Any = None, **kwargs: Any) -> None:
-        """As for any Keras model, without a loss, which a detector has, and without metrics."""
+        """As for any Keras model, but without metrics or a loss: a detector has its own."""
         names = ("loss_weights", "metrics", "weighted_metrics")
         text = "be left out: a detector has its own loss; `evaluate_detector` measures precision"
         for name, value in {"loss": loss, **{n: kwargs.pop(n, None) for n in names}}.items():
@@ -291,7 +291,7 @@ class Detector(PackedNetwork):
         return {**found, "boxes": ops.where(is_found, boxes, -1.0)}
 
     def detect(self, images: Any) -> dict[str, Any]:
-        """The objects in images, of one tensor: `predict` for graphs, such as an export's."""
+        """The objects in one tensor of images: `predict` for graphs, such as that of an export."""
         return self.decode_predictions(self(images, training=False), images)
 
     def predict_step(self, *args: Any) -> Any:
@@ -309,7 +309,7 @@ class Detector(PackedNetwork):
         return self.extent * self._scales[0] / beyond, self.extent * self._scales[-1] * beyond
 
     def with_thresholds(self, **arguments: Any) -> "Detector":
-        """The same network, shared, in a detector with other arguments, such as thresholds.
+        """A detector with other arguments, such as thresholds, that shares this network.
 
         >>> detector.with_thresholds(confidence_threshold=0.05).predict(images)  # doctest: +SKIP
         """

@@ -15,7 +15,7 @@ from gdn_keras.detection.targets import IGNORED
 _LEAST_SIDE = 3
 _ENOUGH = 100  # boxes of a pipeline after which most of them may be called too small or too large
 
-# Where x1 or the centre's x, y, then x2 or the width, y2 or the height are in a box.
+# Where x1 or the center's x, y, then x2 or the width, y2 or the height are in a box.
 _ORDERS = {"x": (0, 1, 2, 3), "y": (1, 0, 3, 2)}
 
 
@@ -56,7 +56,7 @@ def by_shape(images: Sequence[Any]) -> dict[tuple[int, ...], np.ndarray]:
 
 
 def as_batch(images: Any) -> Any:
-    """A list of images of one size as an array; anything else as it is."""
+    """A list of images of one size as an array; anything else unchanged."""
     if not isinstance(images, list | tuple):
         return images
     groups = list(by_shape(images).values())

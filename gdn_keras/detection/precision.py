@@ -45,11 +45,11 @@ def average_precision(
     """Average precision of detections, for all sizes together and then for each of `sizes`.
 
     Objects of other sizes are ignored for a size, and so are detections that match none and are
-    themselves of another size: what COCO does for small, medium and large.
+    themselves of another size, as COCO does for small, medium and large.
 
     Args:
         truth: "boxes" `[images, n, 4]` (x1, y1, x2, y2) and "labels" `[images, n]`, padded by
-            labels of -1; "sizes" `[images, n]` where the longer sides of boxes are not to tell.
+            labels of -1; "sizes" `[images, n]` where these are not the longer sides of the boxes.
         found: From a detector's `predict`: "boxes", "labels" and "confidence", padded likewise.
         sizes: Sizes of objects, in increasing order, each taken to reach halfway (in the log) to
             the next; or pairs of the least and the greatest size.
@@ -57,7 +57,7 @@ def average_precision(
 
     Raises:
         ImportError: Without pycocotools.
-        ValueError: If `truth` and `found` are not of the same number of images.
+        ValueError: If `truth` and `found` differ in their number of images.
     """
     COCO, COCOeval = import_pycocotools()
     images, answers = (len(np.asarray(values["labels"])) for values in (truth, found))
@@ -152,7 +152,7 @@ class SizePrecision(NamedTuple):
     """What a detector makes of objects of one size; `None` for all sizes together.
 
     Precision is as in `AveragePrecision`. `size_error` is the median of |size found / size - 1|,
-    and `center_error` the median distance between centres, in longer sides of the box; `None` if
+    and `center_error` the median distance between centers, in longer sides of the box; `None` if
     nothing was found.
     """
 
@@ -176,7 +176,7 @@ class Matches(NamedTuple):
 def evaluate_detector(
     detector: Detector, scenes: SceneSet, sizes: Sequence[float] = TEST_SIZES
 ) -> tuple[list[SizePrecision], float | None]:
-    """Average precision and errors of localisation, for all sizes together and for each.
+    """Average precision and errors of localization, for all sizes together and for each.
 
     Args:
         detector: With boxes in any format.

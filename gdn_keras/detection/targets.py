@@ -103,7 +103,7 @@ def class_heat(heat: Any, labels: Any, num_classes: int) -> Any:
 def box_targets(points: Points, heat: Any, boxes: Any, extent: float) -> Any:
     """Box of each point's nearest object, seen from the point: `[batch, points, 4]`.
 
-    Offset of the centre in steps, then the logs of width and height over `extent * sigma_0`.
+    Offset of the center in steps, then the logs of width and height over `extent * sigma_0`.
     """
     nearest = ops.one_hot(ops.argmax(heat, axis=2), ops.shape(boxes)[1], dtype=heat.dtype)
     x, y, *sides = _centers(ops.matmul(nearest, ops.cast(boxes, heat.dtype)))

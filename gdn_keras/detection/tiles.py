@@ -30,8 +30,8 @@ def predict_tiled(detector: Detector, image: Any, tile: int = 1280) -> dict[str,
 
     Tiles overlap by the reach of the network, and each answers for the objects whose center is in
     its middle. They lie on the grids of the whole image where a number of pixels fits all of them,
-    as it does for scales of 3/4 times powers of two; detections then are the same, and else as
-    after a shift of the camera by less than a pixel.
+    as it does for scales of 3/4 times powers of two; detections are then the same, otherwise
+    those of a picture that is shifted by less than a pixel.
 
     Example:
 

@@ -38,8 +38,10 @@ def _check_fixed(sigma: Any) -> Any:
 class GaussianSmoothing(keras.layers.Layer):
     """Smooths images with the discrete analogue of the Gaussian, `T(n; s) = e^{-s} I_n(s)`.
 
-    L(x, y; sigma) = (g(., .; sigma) * f)(x, y), eq. (def-sc-sp) of the paper, separably and for
-    each feature channel on its own. There are no weights.
+    L(x, y; sigma) = (g(., .; sigma) * f)(x, y)
+
+    This is eq. (def-sc-sp) of the paper, separable and for each feature channel on its own. There
+    are no weights.
 
     Example:
 
@@ -102,14 +104,14 @@ class GaussianSmoothing(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
 class GaussianDerivative(keras.layers.Layer):
-    """A learned linear combination of scale-normalised Gaussian derivatives.
+    """A learned linear combination of scale-normalized Gaussian derivatives.
 
     J_{2,sigma}(f) = C_0 + C_x L_xi + C_y L_eta
                      + 1/2 (C_xx L_xixi + 2 C_xy L_xieta + C_yy L_etaeta)
 
     summed over input channels, eq. (lin-comb-2-jet-with-indices) of the paper, where
-    L_xi = sigma L_x and so on are derivatives of the image smoothed to the scale sigma. It stands
-    wherever `Conv2D(filters, ..., padding="same")` would, with 5 weights for each pair of
+    L_xi = sigma L_x and so on are derivatives of the image smoothed to the scale sigma. Use
+    it in the place of `Conv2D(filters, ..., padding="same")`. It has 5 weights for each pair of
     channels whatever the scale, and one bias for each output channel (C_0, summed over inputs).
 
     Derivatives are central differences; they are never stored. With the learned weights they make

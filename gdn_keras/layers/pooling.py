@@ -1,4 +1,4 @@
-"""Reading the centre of a feature map, and pooling over scale channels."""
+"""Reading the center of a feature map, and pooling over scale channels."""
 
 import math
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ POOLINGS = ("max", "average", "logsumexp")
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
 class CentralPixel(keras.layers.Layer):
-    """Reads feature maps at the centre of the image, [batch, channels].
+    """Reads feature maps at the center of the image, [batch, channels].
 
-    Along an axis of even length that is the mean of the two pixels beside the centre, so that an
+    Along an axis of even length that is the mean of the two pixels beside the center, so that an
     even by even image gives the mean of its central 2x2 pixels.
 
     Example:
@@ -40,7 +40,7 @@ class CentralPixel(keras.layers.Layer):
         return inputs
 
     def node(self, inputs: tuple[int, ...]) -> Node:
-        """The centre is read of the tensor before, for `ScaleChannels`."""
+        """The center is read of the tensor before, for `ScaleChannels`."""
         return Node(inputs, read="center")
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
@@ -54,8 +54,8 @@ class CentralPixel(keras.layers.Layer):
 class ScalePooling(keras.layers.Layer):
     """Pools over scale channels, which makes a scale-covariant network scale invariant.
 
-    A rescaling of the image shifts the stack of channels along the scale axis; what does not
-    depend on the order of the channels does not change (section 4.4 of the paper).
+    Rescaling the image shifts the stack of channels along the scale axis. A function that does
+    not depend on the order of the channels does not change (section 4.4 of the paper).
 
     Example:
 
@@ -66,9 +66,9 @@ class ScalePooling(keras.layers.Layer):
     Args:
         pooling: "max", "average" or "logsumexp", a smooth maximum: the logarithm of the *mean* over
             channels of the exponential, so that equal channels give their value.
-        dropout: Share of the scale channels that are left out at random in training, whole, for
-            each image anew; at least one is kept. It makes channels beside the best one learn too.
-        seed: Of the dropout.
+        dropout: Share of whole scale channels that are left out at random in training, anew for
+            each image; at least one is kept. Channels other than the best one then learn too.
+        seed: Seed of the dropout.
         **kwargs: Passed to `keras.layers.Layer`.
 
     Call arguments:

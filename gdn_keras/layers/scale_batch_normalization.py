@@ -1,4 +1,4 @@
-"""Batch normalisation shared by scale channels."""
+"""Batch normalization shared by scale channels."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,13 +14,13 @@ from gdn_keras.scale_space import Node
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
 class ScaleBatchNormalization(keras.layers.BatchNormalization):
-    """Batch normalisation with one set of statistics and weights for all scale channels.
+    """Batch normalization with one set of statistics and weights for all scale channels.
 
     Mean and variance are taken jointly over the scale channels, each weighted equally however
     many points it has, and the moving averages are updated once a step. All channels thus stay
     the same function of their input, in training as in inference, and scale covariance holds.
-    For a single tensor it is ordinary batch normalisation over all axes but the last. Statistics
-    are those of the whole batch, also where it is shared out over devices.
+    For a single tensor it is ordinary batch normalization over all axes but the last. Statistics
+    are those of the whole batch, even where several devices share it.
 
     Example:
 
@@ -101,7 +101,7 @@ class ScaleBatchNormalization(keras.layers.BatchNormalization):
         return replace(inputs, tensors=tuple(tensors))
 
     def affine(self, mean: Any = None, variance: Any = None) -> tuple[Any, Any]:
-        """Factor and offset that normalisation amounts to; by default at the moving averages."""
+        """Factor and offset that normalization amounts to; by default at the moving averages."""
         mean = ops.convert_to_tensor(self.moving_mean if mean is None else mean)
         variance = ops.convert_to_tensor(self.moving_variance if variance is None else variance)
         factor = ops.rsqrt(variance + self.epsilon)

@@ -30,19 +30,19 @@ class ScaleChannels(keras.layers.Layer):
     """Runs one network of Gaussian derivative layers at several initial scales sigma_0.
 
     The layers' sigmas are relative: in the channel of sigma_0, a layer works at
-    `sigma * sigma_0` pixels. All weights and normalisation statistics are shared. A rescaled image
+    `sigma * sigma_0` pixels. All weights and normalization statistics are shared. A rescaled image
     therefore gives the same stack of channels, shifted along the scale axis (the paper's scale
     covariance), and pooling over it gives the same result (scale invariance).
 
     `sampling="dense"` is the paper to the letter: in each channel, every layer smooths the pixels
     of the image by depthwise convolutions with the discrete Gaussian, and applies its derivative
     stencils. `sampling="matched"` is the fast way: each layer is on a grid whose step is its own
-    sigma, `sigma * sigma_0`, over `density`. All channels then run one and the same discrete
+    sigma, `sigma * sigma_0`, divided by `density`. All channels then run one and the same discrete
     network, so that covariance holds for it too, and coarse channels cost next to nothing. Weights
     belong to the sampling they were trained with.
 
     The network may end in a read-out, which each channel does on its own grid: `CentralPixel`
-    (an object in the centre), `keras.layers.GlobalMaxPooling2D` (an object anywhere) or
+    (an object in the center), `keras.layers.GlobalMaxPooling2D` (an object anywhere) or
     `keras.layers.GlobalAveragePooling2D` (a texture), with layers that act on vectors after it.
     Without one, its outputs are maps, or scores at the points of the channels' last grids.
 
@@ -65,16 +65,16 @@ class ScaleChannels(keras.layers.Layer):
         pooling: "max", "average", "logsumexp", or `None` to return the stack of channels.
         sampling: "matched" or "dense".
         density: Grid points of a matched layer per sigma of that layer.
-        cone: Where the centre is read, matched layers are computed within this many standard
+        cone: Where the center is read, matched layers are computed within this many standard
             deviations of the smoothing that is still to come. Feature maps are mirrored at the
             cone's end: the same weights with another cone, or read in another way, give other
             numbers.
         readout: Without a read-out layer: "map" for maps of the image's size, or "points" for what
             the last grids hold, [batch, points, features], not pooled; see `point_grids`.
-        surround: Share of their height and width by which feature maps go on beyond the image on
+        surround: Share of their height and width by which feature maps extend beyond the image on
             each side, for objects that reach its edge or go beyond it. The image is then continued
             with its edge pixels, and `boundary` is for feature maps only. For read-outs of the
-            centre, where it costs little, or of the maximum, where it costs as larger images do.
+            center, where it costs little, or of the maximum, where it costs as larger images do.
         **kwargs: Passed to `keras.layers.Layer`.
 
     Call arguments:
@@ -159,7 +159,7 @@ class ScaleChannels(keras.layers.Layer):
         return dense_costs(runner.nodes, runner.smoothing[1], *rest)
 
     def point_grids(self, shape: Sequence[Any]) -> tuple[PointGrid, ...]:
-        """The grid that each channel ends on, for a height and width, in a graph perhaps tensors.
+        """The last grid of each channel, for a height and width, which may be tensors in a graph.
 
         The points of `readout="points"` go channel by channel, the finest first, and row by row;
         `gdn_keras.detection.grid_points` gives their positions.
@@ -200,7 +200,7 @@ class ScaleChannels(keras.layers.Layer):
         return (outputs.in_pixels() if runner.has_maps else outputs).stacked()
 
     def layer_centers(self, inputs: Any) -> list[Any]:
-        """What each layer with a scale of its own holds at the centre, in inference.
+        """What each layer with a scale of its own holds at the center, in inference.
 
         For each layer [batch, scale channels, features], as the next one takes it: after
         normalization and activation.

@@ -63,7 +63,7 @@ def gaussian_derivative_network(
     """A multi-scale-channel Gaussian derivative network (sections 4 to 6 of the paper).
 
     Each scale channel is a cascade of `GaussianDerivative` layers at
-    sigma_k = scale_ratio^(k-1) sigma_0, or at other `sigmas`, with batch normalisation and ReLU
+    sigma_k = scale_ratio^(k-1) sigma_0, or at other `sigmas`, with batch normalization and ReLU
     between them and one output for each class. All channels share all weights.
 
     Example:
@@ -89,11 +89,11 @@ def gaussian_derivative_network(
         order: Highest order of differentiation, up to 3. The third helps where corners and
             curvature tell the classes apart, for nearly twice the weights.
         zero_order: Whether layers take the smoothed image itself too. It helps where brightness or
-            colour matters, and costs invariance to added brightness.
+            color matters, and costs invariance to added brightness.
         residual: Whether pairs of layers after the first become residual blocks, with a skip that
             is sampled on the coarser grid. It helps networks of six and more layers to train.
         scale_dropout: Share of the scale channels left out at random in training. It helps where
-            one channel learns all the work: with few sizes in the training set, and with textures.
+            one channel does all the work: with few sizes in the training set, and with textures.
         boundary, truncation: As in `GaussianDerivative`.
         density, cone: As in `ScaleChannels`.
         readout: What is read of each channel, on its own grid. "center": class scores of what is in
@@ -101,10 +101,10 @@ def gaussian_derivative_network(
             class scores of features averaged over the image, for textures. "points": scores at
             each point of the channels' last grids, [batch, points, classes], for detection; see
             `ScaleChannels.point_grids`. "map": scores at each pixel.
-        boxes: Whether points have four numbers more after the scores, for the boxes of objects;
+        boxes: Whether points have four more numbers after the scores, for the boxes of objects;
             see `Detector`.
         surround: As in `ScaleChannels`, for readout="center" and "anywhere" only. It helps with
-            objects that reach beyond the image, if training showed images that go on like this
+            objects that reach beyond the image, if training images were continued in this way too
             (`datasets.RandomFrame`).
         dtype: Keras's dtype policy of the layers, such as "mixed_bfloat16"; the global one by
             default. Logits are in single precision at least.
@@ -128,7 +128,7 @@ def gaussian_derivative_network(
         raise ValueError(f"`boxes` are for readout='points' only. Received: readout={readout!r}")
     policy = keras.dtype_policies.get(dtype)
     logits = "float32" if policy.compute_dtype in ("float16", "bfloat16") else policy
-    # A bias before batch normalisation would be redundant.
+    # A bias before batch normalization would be redundant.
     jet = {"order": order, "zero_order": zero_order, "use_bias": False}
     jet |= {"boundary": boundary, "truncation": truncation}
     layers = [
@@ -141,7 +141,7 @@ def gaussian_derivative_network(
     ]
     head = _head(num_classes, readout, sigmas[-1], jet, logits)
     box_layer = None
-    if boxes:  # not normalised: their values are lengths
+    if boxes:  # not normalized: their values are lengths
         jet |= {"zero_order": True, "use_bias": True}
         box_layer = GaussianDerivative(4, sigmas[-1], dtype=logits, **jet)
     any_image = keras.Input((None, None, input_shape[-1]), name="images")
@@ -176,7 +176,7 @@ def _head(
 ) -> list[keras.Layer]:
     """What makes class scores of features.
 
-    Scores are normalised, jointly over the scale channels, and start out negative: a maximum over
+    Scores are normalized, jointly over the scale channels, and start out negative: a maximum over
     channels should first say "nothing here", or channels far from the scale of the object, seldom
     seen in training, win at other sizes.
     """

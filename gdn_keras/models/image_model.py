@@ -15,9 +15,9 @@ _Model = keras.Model if TYPE_CHECKING else object
 class CheckedImages(_Model):
     """Models of one batch of images, which is checked before Keras sees it.
 
-    Keras accepts an empty batch silently in `fit` and fails obscurely in `predict`, and after
-    images of several sizes it no longer knows what is wrong with the next. If a model
-    `takes_pixels`, of 0 to 255 and any dtype, arrays that cannot be are refused.
+    Keras accepts an empty batch silently in `fit` and fails obscurely in `predict`. After
+    images of several sizes, its errors no longer say what is wrong with the next. A model that
+    `takes_pixels`, of 0 to 255 and any dtype, refuses arrays that cannot be pixels.
     """
 
     takes_pixels = False

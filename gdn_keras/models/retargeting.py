@@ -14,7 +14,7 @@ from gdn_keras.scale_space import jet_orders
 
 
 def network_of(model: keras.Model) -> keras.Model:
-    """The network of a classifier or a detector; any other model is one itself."""
+    """The network of a classifier or a detector; any other model is its own network."""
     return getattr(model, "network", model)
 
 
@@ -51,11 +51,11 @@ def retarget(
     """The same network, with the same weights, for other images, scale channels or read-outs.
 
     A network can thus be trained on small images with few scale channels and used on large images
-    with many, or trained on objects in the centre and used to look for them everywhere. The new
-    model has its own copy of the weights; of a classifier it is one with the same preprocessor and
-    class names.
+    with many, or trained on objects in the center and used to look for them everywhere. The new
+    model has its own copy of the weights. From a classifier it is a classifier, with the same
+    preprocessor and class names.
 
-    A network that reads the centre mirrors feature maps at the end of its receptive cone, where
+    A network that reads the center mirrors feature maps at the end of its receptive cone, where
     other read-outs have the rest of the image. That makes them different functions: with a cone of
     3.5 a logit of 9 changed by up to 3.8, in a trained network of six layers. Where it matters,
     train with the read-out that is used.
@@ -74,7 +74,7 @@ def retarget(
         readout, surround: As in `gaussian_derivative_network`. Without a `surround`, outputs other
             than "center" and "anywhere" have none.
 
-    All of them are unchanged by default.
+    Arguments that are left out keep their value in `model`.
     """
     if isinstance(model, Classifier):
         network = retarget(model.network, input_shape, scales, readout, surround)
@@ -203,7 +203,7 @@ def parameter_counts(model: keras.Model) -> dict[str, int]:
 
     The paper counts 6 for each pair of an input and an output channel of a layer, with an offset
     C_0 for each. Offsets add up over input channels, so one for each output channel is enough,
-    and none before batch normalisation, which has a factor and an offset of its own.
+    and none before batch normalization, which has a factor and an offset of its own.
     """
     paper = 0
     for layer in scale_channels_of(model).shared_layers:

@@ -21,9 +21,9 @@ SNAP = 1e-9
 
 @dataclass(frozen=True)
 class Grid:
-    """`size` points along one axis, `step` apart, centred on `center`.
+    """`size` points along one axis, `step` apart, centered on `center`.
 
-    The origin is the centre of the image: the pixels of an image with n columns are `Grid(n)`, at
+    The origin is the center of the image: the pixels of an image with n columns are `Grid(n)`, at
     -(n-1)/2 ... (n-1)/2. A signal on the grid ends at the distance `edge` from its middle on either
     side, by default half a step beyond the last point. Where it is `cut`, it goes on beyond, so
     that it is mirrored whatever the boundary rule.
@@ -87,7 +87,7 @@ def sampling_matrix(
             position between grid points needs, half a source step in the worst case.
         boundary: What the signal is taken to be beyond the source. "symmetric": mirrored, with
             the edge sample repeated. "edge": the edge sample. "constant": zero.
-        truncation: Bound on the mass of each row that is cut off before it is normalised to one.
+        truncation: Bound on the mass of each row that is cut off before it is normalized to one.
         moments: 2 for rows of T, which are positive, or 4 for rows that have the Gaussian's third
             and fourth moments too, for which they may dip below zero.
     """

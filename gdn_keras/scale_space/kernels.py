@@ -1,4 +1,4 @@
-"""The discrete Gaussian, central-difference stencils, scale-normalised jets, directions."""
+"""The discrete Gaussian, central-difference stencils, scale-normalized jets, directions."""
 
 import math
 from functools import reduce
@@ -108,7 +108,7 @@ def jet_stencils(order: int = 2, zero_order: bool = False) -> np.ndarray:
 
 
 def scale_normalization(sigma: float, order: int = 2, zero_order: bool = False) -> np.ndarray:
-    """The factors sigma^(a+b) of scale-normalised derivatives (gamma = 1), one for each term."""
+    """The factors sigma^(a+b) of scale-normalized derivatives (gamma = 1), one for each term."""
     sigma = check_non_negative("sigma", sigma)
     return np.array([sigma ** (a + b) for a, b in jet_orders(order, zero_order)])
 
@@ -128,7 +128,7 @@ def directional_derivative(order: int, angle: float) -> np.ndarray:
 def gaussian_derivative_kernel(
     a: int, b: int, sigma: float, truncation: float = 1e-6
 ) -> np.ndarray:
-    """The scale-normalised derivative kernel of order `a` along x and `b` along y, written out.
+    """The scale-normalized derivative kernel of order `a` along x and `b` along y, written out.
 
     It is what a receptive field looks like. Layers never form it: they smooth once for all orders.
 

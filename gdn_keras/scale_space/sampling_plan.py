@@ -1,10 +1,10 @@
 """The grids of a network's tensors in matched scale channels, and the operators between them.
 
 A scale channel with initial scale sigma_0 runs layers at sigma_k = beta_k sigma_0. *Matched*
-sampling gives layer k a grid of step h_k in proportion to its own sigma_k, centred on the image.
+sampling gives layer k a grid of step h_k in proportion to its own sigma_k, centered on the image.
 Measured in sigma_0, grids and operators are the same numbers in every scale channel, which thus run
 one and the same discrete network; scale matters only where the image is resampled onto the first
-grid. Where only the centre is read, each tensor is needed only within the reach of the layers above
+grid. Where only the center is read, each tensor is needed only within the reach of the layers above
 it: the *receptive cone*.
 """
 
@@ -51,9 +51,9 @@ class Node(NamedTuple):
 
 
 class PointGrid(NamedTuple):
-    """The points of a scale channel's last grid, `rows` by `columns`, centred on the image.
+    """The points of a scale channel's last grid, `rows` by `columns`, centered on the image.
 
-    `scale` is sigma_0 of the channel and `step` the distance between neighbours, in pixels.
+    `scale` is sigma_0 of the channel and `step` the distance between neighbors, in pixels.
     """
 
     scale: float
@@ -123,7 +123,7 @@ class Plan:
 
     @functools.cached_property
     def reaches(self) -> list[float]:
-        """Standard deviation of all smoothing between tensors and centre, or `EVERYWHERE`."""
+        """Standard deviation of all smoothing between tensors and center, or `EVERYWHERE`."""
         variance = [0.0] * (len(self.nodes) + 1)
         variance[-1] = EVERYWHERE
         for own, node in reversed([*enumerate(self.nodes, start=1)]):
@@ -138,7 +138,7 @@ class Plan:
         return [math.sqrt(v) for v in variance]
 
     def batches(self, shape: tuple[Any, Any], scales: Sequence[float]) -> tuple[Batch, ...]:
-        """The grids of all channels, finest first; neighbours of equal grids are one batch."""
+        """The grids of all channels, finest first; neighbors of equal grids are one batch."""
         return _batches(self, tuple(shape), tuple(scales))
 
     def point_grids(self, shape: tuple[Any, Any], scales: Sequence[float]) -> tuple[PointGrid, ...]:
@@ -202,7 +202,7 @@ class Plan:
         return Grid(height, 1 / scale), Grid(width, 1 / scale)
 
     def _grid(self, end: float, spacing: float, reach: float) -> Grid:
-        """An odd number of points about the image's centre, as far as surroundings or cone go."""
+        """An odd number of points about the image's center, as far as surroundings or cone go."""
         step = spacing / self.density
         # The last point lies inside the image and its surroundings, at most a step from their edge.
         to_edge = max(0, math.ceil(end / step - 1 - 1e-6))

@@ -148,7 +148,7 @@ def read_pictures(
         file: As in `read_pages`.
         channels: 1 for grey, 3 for color.
         frame: Height and width of a classifier's images, see `place_in_frame`. `None` for a
-            detector, which takes pictures as they are.
+            detector, which takes pictures unchanged.
         name: Of the file, if it is open.
         one_object: Whether the picture shows one object on an even background, see `place_object`.
         invert: Whether dark becomes light, for a network of light objects on a dark ground.

@@ -100,7 +100,7 @@ def planned(wanted: PictureRecipe, images: Sequence[BoxedImage]) -> PictureRecip
     """The recipe with resolution, extent, scales and crops from the sizes of the boxes.
 
     Objects of the median size have sigma_0 = 1 in training, or more if small ones need it. In use,
-    the same network works on the pictures as they are: its scales are divided by the resolution.
+    the same network works on the original pictures: its scales are divided by the resolution.
     """
     labels = np.concatenate([image.labels for image in images])
     sides = longer_sides([image.boxes for image in images])

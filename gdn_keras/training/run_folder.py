@@ -248,7 +248,7 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def settings_table(settings: dict[str, Any]) -> str:
-    """Settings that are not `None`, one a row."""
+    """Settings that are not `None`, one per row."""
     rows = [(name, shown(value)) for name, value in settings.items() if value is not None]
     return markdown_table(("setting", "value"), rows)
 
