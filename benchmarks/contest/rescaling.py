@@ -43,8 +43,9 @@ def random_rescaling(side: int, factors: Sequence[float], boundary: str) -> Call
         chosen = tf.random.stateless_uniform([count], seeds, 0, len(factors), "int32")
         chosen = tf.gather(matrices, chosen)
         rescaled = tf.einsum("nHh,nhwc,nWw->nHWc", chosen, images, chosen, optimize="optimal")
-        # Splines overshoot, and pixels beyond 1 would be taken for raw ones.
-        return tf.ensure_shape(tf.clip_by_value(rescaled, -1.0, 1.0), images.shape)
+        # Splines overshoot.
+        ends = tf.reduce_min(images), tf.reduce_max(images)
+        return tf.ensure_shape(tf.clip_by_value(rescaled, *ends), images.shape)
 
     return rescale
 

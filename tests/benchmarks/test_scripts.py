@@ -22,7 +22,7 @@ import surround
 import variants
 from contest.literal_keras import LiteralNetwork
 from contest.processes import Process
-from contest.rescaling import pyramid_cnn
+from contest.rescaling import pyramid_cnn, random_rescaling
 from contest.suite import Settings, run_suite
 from contest.tensorflow_steps import plain_cnn
 from detectors import evaluate, pictures
@@ -90,6 +90,12 @@ def test_stir_mnist(tmp_path):
     assert stir_mnist.main(words(flags + " --train-scales 1 2 2", tmp_path)) == 0
     results = json.loads((tmp_path / "results.json").read_text())
     assert len(results["accuracy"]) == 48 and set(results["mean"]) == {"seen", "unseen", "all"}
+
+
+def test_random_rescaling_keeps_the_range_of_pixels():
+    images = np.random.default_rng(0).uniform(0, 255, (2, 16, 16, 1)).astype("float32")
+    rescaled = random_rescaling(16, (1.0,), "edge")(images, np.int64(3))
+    np.testing.assert_allclose(rescaled, images, atol=1e-2)
 
 
 def test_surround(tmp_path, monkeypatch):
