@@ -180,7 +180,7 @@ class PictureDetection(DetectionTask):
 
     def settings(self) -> dict[str, Any]:
         lines = [
-            f"{i.file.name} {i.file.stat().st_size} {i.boxes.tolist()} {i.labels.tolist()}"
+            f"{i.file.name} {zlib.crc32(i.file.read_bytes())} {i.boxes.tolist()}{i.labels.tolist()}"
             for i in (*self.train, *self.held_out)
         ]
         return {

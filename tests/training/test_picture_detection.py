@@ -14,6 +14,7 @@ from gdn_keras.training.picture_precision import Answer, best_threshold, matches
 from tests.datasets.boxed_folders import write_coco, write_voc, write_yolo
 from tests.detection.networks import tiny_network
 
+Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("pycocotools")
 
 ROWS = {
@@ -90,3 +91,16 @@ def test_matches_and_threshold():
 def test_wrong_settings_are_named(changes, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(RECIPE, **changes)
+
+
+def test_settings_tell_every_changed_pixel(tmp_path):
+    folder = write_voc(tmp_path, (120, 80), **ROWS)
+    for file in (folder / "JPEGImages").iterdir():  # whose length does not change
+        Image.open(file).save(file.with_suffix(".bmp"))
+        file.unlink()
+    before = PictureDetection(RECIPE, folder, network).settings()
+    assert PictureDetection(RECIPE, folder, network).settings() == before
+    content = bytearray((folder / "JPEGImages/p0.bmp").read_bytes())
+    content[-9] ^= 1
+    (folder / "JPEGImages/p0.bmp").write_bytes(content)
+    assert PictureDetection(RECIPE, folder, network).settings() != before
