@@ -148,7 +148,7 @@ def check_images(images: Any, channels: int, pixels: bool = False) -> Any:
     `pixels` says that the model holds its preprocessor, and so takes pixels of 0 to 255. Grey
     images come back with a last axis.
     """
-    if isinstance(images, list | tuple) and [np.ndim(one) for one in images] == [4]:
+    if type(images) in (list, tuple) and [np.ndim(one) for one in images] == [4]:
         [images] = images  # as functional models take their inputs
     shape = getattr(check_numbers(images), "shape", None)
     if shape is None:

@@ -68,6 +68,15 @@ def test_plan_follows_from_sizes(tmp_path):
         planned(dataclasses.replace(RECIPE, size_range=(1.0, 2.0)), images)
 
 
+def test_plans_that_cannot_be_trained_or_used(tmp_path):
+    folder = write_voc(tmp_path, (120, 80), **ROWS)
+    with pytest.raises(ValueError, match="must have boxes of `sizes`"):
+        PictureDetection(dataclasses.replace(RECIPE, resolution=1e6), folder, network)
+    wide = dataclasses.replace(RECIPE, find_sizes=(1e-9, 1e9))
+    scales = planned(wide, load_boxes(folder).images).scales
+    assert (scales[0], scales[-1]) == (0.5, 1024)
+
+
 def test_matches_and_threshold():
     boxes = np.array([[0, 0, 10, 10], [20, 20, 30, 30]], "float32")
     found = np.array([[0, 0, 10, 9], [1, 0, 10, 10], [20, 20, 30, 30], [50, 50, 60, 60]])
