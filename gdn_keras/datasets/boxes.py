@@ -235,8 +235,7 @@ def _named(images: Sequence[BoxedImage], file: Path) -> list[BoxedImage]:
         if len(found) > 1:  # in several folders
             found = [i for i in found if [*i.file.absolute().parts[start:-1]] == folders]
         if len(found) != 1:
-            text = f"must name annotated pictures, and one in a line. Received: {line!r}"
-            raise ValueError(f"{file} {text}")
+            raise ValueError(f"{file} must name annotated pictures, one a line. Received: {line!r}")
         named += found
     return named
 

@@ -74,8 +74,7 @@ class TargetChecker:
         Boxes are `[batch, objects, 4]`, labels `[batch, objects]`; `shape` is that of the images.
         """
         try:
-            # TensorFlow would take one row for all images.
-            require(len(boxes) == shape[0], "y", f"be of {shape[0]} images", len(boxes))
+            require(len(boxes) == shape[0], "y", f"be of {shape[0]} images", len(boxes))  # each
             self._check(np.asarray(boxes), np.asarray(labels), shape[1:3])
             if self._boxes >= _ENOUGH:
                 self._check_share()
