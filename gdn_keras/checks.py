@@ -148,7 +148,9 @@ def check_images(images: Any, channels: int, pixels: bool = False) -> Any:
     `pixels` says that the model holds its preprocessor, and so takes pixels of 0 to 255. Grey
     images come back with a last axis.
     """
-    shape = getattr(images, "shape", None)
+    if type(images) in (list, tuple) and [np.ndim(one) for one in images] == [4]:
+        [images] = images  # as functional models take their inputs
+    shape = getattr(check_numbers(images), "shape", None)
     if shape is None:
         with contextlib.suppress(TypeError):  # generators, and pipelines that do not know
             if len(images) == 0:
@@ -164,6 +166,16 @@ def check_images(images: Any, channels: int, pixels: bool = False) -> Any:
     if isinstance(images, np.ndarray) or hasattr(images, "numpy"):
         _check_values(np.asarray(images), pixels)
     return images[..., None] if grey else images
+
+
+def check_numbers(images: Any) -> Any:
+    """What may be images: one array or tensor of numbers, or a pipeline."""
+    dtype = str(getattr(getattr(images, "dtype", None), "name", ""))
+    is_wrong = hasattr(images, "to_tensor") or dtype.startswith(("str", "by", "obj", "complex"))
+    if is_wrong or isinstance(images, str | bytes | dict | list | tuple | None):
+        text = "Images must be one array of real numbers, or a pipeline."
+        raise ValueError(f"{text} Received: {type(images).__name__} {dtype}".rstrip())
+    return images
 
 
 def _check_values(images: np.ndarray, pixels: bool) -> None:

@@ -227,11 +227,17 @@ def _picture_of(annotation: Annotation, pictures: Mapping[str, list[Path]]) -> P
 
 def _named(images: Sequence[BoxedImage], file: Path) -> list[BoxedImage]:
     """The pictures that a text file names, with or without their endings, in its order."""
-    known = {name: image for image in images for name in (image.file.name, image.file.stem)}
-    names = [Path(line.strip()).name for line in file.read_text().splitlines() if line.strip()]
-    if missing := [name for name in names if name not in known]:
-        raise ValueError(f"{file} must name annotated pictures. Received: {missing[0]!r}")
-    return [known[name] for name in names]
+    known = [(name, i) for i in images for name in {i.file.name, i.file.stem}]
+    named = []
+    for line in filter(None, map(str.strip, file.read_text("utf-8-sig").splitlines())):
+        *folders, name = Path(line).parts
+        found, start = [i for one, i in known if one == name], -1 - len(folders)
+        if len(found) > 1:  # in several folders
+            found = [i for i in found if [*i.file.absolute().parts[start:-1]] == folders]
+        if len(found) != 1:
+            raise ValueError(f"{file} must name annotated pictures, one a line. Received: {line!r}")
+        named += found
+    return named
 
 
 def _group_of(file: Path, pattern: str | None) -> str:

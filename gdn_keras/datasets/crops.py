@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from gdn_keras.checks import check_choice, check_integer, check_positive, check_share
 from gdn_keras.datasets.boxes import BoxedImage, longer_sides, read_boxed_image
 from gdn_keras.datasets.image_files import resize_pixels
 from gdn_keras.datasets.pipelines import drawn_pipeline
@@ -69,6 +70,10 @@ class Crops:
     _kept: dict[int, Crop] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
+        check_integer("side", self.side, minimum=3)
+        check_positive("resolution", self.resolution)
+        check_choice("channels", self.channels, (1, 3))
+        check_share("insides", self.insides)
         learned = [self._learned(image.boxes * self.resolution).any() for image in self.images]
         self._useful = np.flatnonzero(learned)
         if not len(self._useful):

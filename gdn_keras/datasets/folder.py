@@ -10,7 +10,7 @@ import keras
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gdn_keras.checks import check_integer, check_positive, require
+from gdn_keras.checks import check_integer, check_positive, check_share, check_sizes, require
 from gdn_keras.datasets.frames import place_in_frame, shrink_to_fit
 from gdn_keras.datasets.image_data import (
     ImageData,
@@ -76,6 +76,7 @@ def folder(
     if test_sizes is None:
         median = float(np.median(np.minimum(sides, frame)))
         test_sizes = [f for f in FACTORS if f == 1 or _SMALLEST_PICTURE <= f * median <= frame]
+    check_sizes("test_sizes", test_sizes, minimum=0)
     if color is None:
         color = any(header.channels == 3 for header in headers)
     channels = 3 if color else 1
@@ -142,8 +143,9 @@ def _split(
     classes: Mapping[str, Sequence[Path]], share: float, seed: int
 ) -> tuple[list[Path], list[Path]]:
     """What is left of each class, and what is held out."""
-    require(0 < share < 1, "validation_share", "lie strictly between 0 and 1", share)
-    rng = np.random.default_rng(seed)
+    name = "validation_share"
+    require(0 < check_share(name, share) < 1, name, "lie strictly between 0 and 1", share)
+    rng = np.random.default_rng(check_integer("seed", seed, minimum=0))
     held_out = set().union(*(hold_out(files, share, rng) for files in classes.values()))
     files = [file for files in classes.values() for file in files]
     return [f for f in files if f not in held_out], [f for f in files if f in held_out]

@@ -144,7 +144,9 @@ def _stretched(picture: Any) -> tuple[Any, tuple[float, float]]:
     count = values.shape[2] - (picture.mode in ("LA", "RGBA"))
     finite = values[..., :count][np.isfinite(values[..., :count])]
     shares = (_OUTLIERS, 100 - _OUTLIERS)
-    low, high = np.percentile(finite, shares, method="nearest") if finite.size else (0, 0)
+    if not finite.size:
+        raise ValueError("none of its pixels is a number")
+    low, high = np.percentile(finite, shares, method="nearest")
     low, high = float(low), float(high)
     result = np.empty(values.shape, "uint8")
     # Row by row: all of a large picture as floats would take too much memory.

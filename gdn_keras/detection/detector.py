@@ -222,6 +222,10 @@ class Detector(PackedNetwork):
         self._checker().check_batch(x, y)
         return super().test_on_batch(x, y, *args, **kwargs)
 
+    def predict_on_batch(self, x: Any) -> Any:
+        """As for any Keras model; images are checked."""
+        return super().predict_on_batch(self._images(as_batch(x)))
+
     def _images(self, x: Any) -> Any:
         """What a user gives as images, checked."""
         return checked_images(x, self.network.input_shape[-1], self.takes_pixels)

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from gdn_keras.checks import check_images
+from gdn_keras.checks import check_images, check_numbers, require
 from gdn_keras.detection.targets import IGNORED
 
 _LEAST_SIDE = 3
@@ -21,7 +21,7 @@ _ORDERS = {"x": (0, 1, 2, 3), "y": (1, 0, 3, 2)}
 
 def checked_images(images: Any, channels: int, takes_pixels: bool) -> Any:
     """Images or a pipeline of them for a detector, with a last axis where grey ones have none."""
-    images = check_images(_numbers(images), channels, takes_pixels)
+    images = check_images(images, channels, takes_pixels)
     shape = tuple(getattr(images, "shape", ()))
     if any(side is not None and side < _LEAST_SIDE for side in shape[1:3]):
         raise ValueError(
@@ -30,24 +30,10 @@ def checked_images(images: Any, channels: int, takes_pixels: bool) -> Any:
     return images
 
 
-def _numbers(images: Any) -> Any:
-    """Raise for what is neither numbers nor a pipeline."""
-    is_text = isinstance(images, str | bytes)
-    is_array = isinstance(images, np.ndarray) and images.dtype.kind in "OSU"
-    if is_text or is_array or hasattr(images, "to_tensor"):
-        kind = type(images).__name__
-        shown = repr(images) if is_text else f"{kind} of {images.dtype}, {tuple(images.shape)}"
-        raise ValueError(
-            "Images must be arrays of numbers, a list of them where they are of several sizes, or "
-            f"a pipeline. Received: {shown}"
-        )
-    return images
-
-
 def by_shape(images: Sequence[Any]) -> dict[tuple[int, ...], np.ndarray]:
     """The images of a list, stacked with those of the same shape, by their places in the list."""
     places: dict[tuple[int, ...], list[int]] = {}
-    arrays = [_numbers(np.asarray(_numbers(image))) for image in images]
+    arrays = [check_numbers(np.asarray(image)) for image in images]
     for k, array in enumerate(arrays):
         places.setdefault(array.shape, []).append(k)
     if not arrays:
@@ -85,10 +71,11 @@ class TargetChecker:
     def check(self, boxes: Any, labels: Any, shape: Sequence[int]) -> None:
         """Raise where a box or a label of a batch is wrong, or most boxes so far.
 
-        Boxes are `[batch, objects, 4]`, labels `[batch, objects]`; `shape` is that of an image.
+        Boxes are `[batch, objects, 4]`, labels `[batch, objects]`; `shape` is that of the images.
         """
         try:
-            self._check(np.asarray(boxes), np.asarray(labels), shape)
+            require(len(boxes) == shape[0], "y", f"be of {shape[0]} images", len(boxes))  # each
+            self._check(np.asarray(boxes), np.asarray(labels), shape[1:3])
             if self._boxes >= _ENOUGH:
                 self._check_share()
         except ValueError as error:
@@ -98,7 +85,7 @@ class TargetChecker:
     def check_batch(self, x: Any, y: Any) -> None:
         """`check` for images and what a user gives as their targets."""
         boxes, labels = dense_targets(y)
-        self.check(boxes, labels, tuple(_numbers(x).shape[1:3]))
+        self.check(boxes, labels, tuple(check_numbers(x).shape))
 
     def conclude(self) -> None:
         """Raise if most boxes were too small or too large; warn, once, if some were."""
@@ -266,7 +253,7 @@ def _checked_pipeline(batches: Any, checker: TargetChecker) -> Any:
     def look(*batch: Any) -> Any:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
         boxes, labels = dense_targets(y)
-        given = [boxes, labels, tf.shape(x)[1:3]]
+        given = [boxes, labels, tf.shape(x)]
         with tf.control_dependencies([tf.numpy_function(check, given, labels.dtype)]):
             x = tf.identity(x)
         return keras.utils.pack_x_y_sample_weight(x, y, sample_weight)

@@ -36,6 +36,10 @@ class CheckedImages(_Model):
         """As for any Keras model, with at least one image."""
         return super().predict(self._checked(x), *args, **kwargs)
 
+    def predict_on_batch(self, x: Any) -> Any:
+        """As for any Keras model, with at least one image."""
+        return super().predict_on_batch(self._checked(x))
+
     def export(self, filepath: Any, *args: Any, input_signature: Any = None, **kwargs: Any) -> None:
         """As for any Keras model, without the need to call it first."""
         if input_signature is None:
@@ -44,13 +48,17 @@ class CheckedImages(_Model):
         super().export(filepath, *args, input_signature=input_signature, **kwargs)
 
     def _checked(self, images: Any, labels: Any = None) -> Any:
-        """The images, checked, as are labels of one number per image."""
-        numbers = isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind in "iu"
-        if numbers and len(self.output_shape) == 2:
-            highest, classes = labels.max(initial=0), self.output_shape[-1]
-            if 1 < classes <= highest:
+        """The images, checked, as are labels of one number per image where the loss takes such."""
+        loss = getattr(self, "loss", None)
+        is_sparse = "sparse" in str(getattr(loss, "name", loss))
+        if is_sparse and labels is not None and getattr(loss, "ignore_class", None) is None:
+            wrong, classes = np.asarray(labels).ravel(), self.output_shape[-1]
+            if hasattr(labels, "shape") and wrong.dtype.kind in "biuf":
+                wrong = wrong[~((wrong >= 0) & (wrong < classes) & (wrong % 1 == 0))]
+            if wrong.size:
                 raise ValueError(
-                    f"Labels must be below the number of classes, {classes}. Received: {highest}"
+                    "Labels must be an array of whole numbers below the number of classes, "
+                    f"{classes}. Received: {wrong[:1].tolist()[0]!r}"
                 )
         return check_images(images, self.input_shape[-1], self.takes_pixels)
 
@@ -59,6 +67,8 @@ class PackedNetwork(keras.Model):
     """A network with its preprocessor, or `None`, in front. Both travel into files and exports."""
 
     def __init__(self, network: keras.Model, preprocessor: Any = None, **kwargs: Any):
+        is_layer = preprocessor is None or isinstance(preprocessor, keras.layers.Layer)
+        require(is_layer, "preprocessor", "be a Keras layer", preprocessor)
         super().__init__(**kwargs)
         self.network = network
         self.preprocessor = preprocessor
@@ -138,8 +148,6 @@ class Classifier(CheckedImages, PackedNetwork):
     ):
         is_built = isinstance(network, keras.Model) and network.built
         require(is_built, "network", "be a functional or built model", network)
-        is_layer = preprocessor is None or isinstance(preprocessor, keras.layers.Layer)
-        require(is_layer, "preprocessor", "be a Keras layer", preprocessor)
         super().__init__(network, preprocessor, **kwargs)
         self.class_names = tuple(check_names(class_names, network.output_shape[-1], distinct=True))
 

@@ -14,6 +14,7 @@ from gdn_keras.checks import check_integer
 from gdn_keras.datasets.frames import place_in_frame, place_object
 from gdn_keras.datasets.image_files import MAX_PIXELS_OF_PAGE, read_pages, resize_pixels
 from gdn_keras.detection import Detector, predict_tiled
+from gdn_keras.detection.input_checks import checked_images
 from gdn_keras.keras_files import DAMAGE, check_modest
 from gdn_keras.models import Classifier
 from gdn_keras.serving.untrusted import CLASS_NAMES, DETECT, SIZE_RANGE, load_endpoint
@@ -245,6 +246,8 @@ def _load_saved_model(path: Path) -> Predictor:
                 f"pictures of more than {MAX_WHOLE_PIXELS / 1e6:g} megapixels need the .keras file "
                 "of the detector"
             )
+        if name == DETECT:
+            checked_images(images, images.shape[3], takes_pixels=True)
         found = run(images)
         if "names" in found:
             names = found["names"]

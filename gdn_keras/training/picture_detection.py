@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from keras.layers import Rescaling
 
-from gdn_keras.checks import check_positive, check_share
+from gdn_keras.checks import check_positive, check_share, require
 from gdn_keras.datasets import BoxedImage, Crops, crop_pipeline, load_boxes, split_boxes
 from gdn_keras.datasets.boxes import longer_sides
 from gdn_keras.detection.detector import Detector
@@ -105,8 +105,7 @@ def planned(wanted: PictureRecipe, images: Sequence[BoxedImage]) -> PictureRecip
     labels = np.concatenate([image.labels for image in images])
     sides = longer_sides([image.boxes for image in images])
     learned = _within(sides, wanted.size_range)
-    if not learned.any():
-        raise ValueError(f"`size_range` must hold boxes. Received: {wanted.size_range}")
+    require(learned.any(), "size_range", "hold boxes", wanted.size_range)
     kinds = [sides[learned & (labels == k)] for k in np.unique(labels[learned])]
     low = min(np.percentile(kind, 5) for kind in kinds)
     high = max(np.percentile(kind, 95) for kind in kinds)
@@ -122,7 +121,7 @@ def planned(wanted: PictureRecipe, images: Sequence[BoxedImage]) -> PictureRecip
     # Powers of two, on which tiles of large pictures fit.
     ends = per_octave * np.log2(np.array(wanted.find_sizes or (low / 2, 4 * high)) / extent)
     finest = max(per_octave * math.log2(_FINEST), math.floor(ends[0] + 0.5))
-    coarsest = max(finest, math.ceil(ends[1] - 0.5))
+    coarsest = max(finest, min(per_octave * 10, math.ceil(ends[1] - 0.5)))  # 1024
     largest = min(high * resolution, extent * 2 ** (last / 2))
     plan = {
         "train_scales": tuple(2.0 ** (k / 2) for k in range(first, last + 1)),
@@ -177,10 +176,11 @@ class PictureDetection(DetectionTask):
             f"{recipe.batch_size} crops of {self.recipe.crop} pixels a step"
         )
         self._answers: dict[float, list[picture_precision.Answer]] | None = None
+        self.batches(0)  # raises where no box would be learned
 
     def settings(self) -> dict[str, Any]:
         lines = [
-            f"{i.file.name} {i.file.stat().st_size} {i.boxes.tolist()} {i.labels.tolist()}"
+            f"{i.file.name} {zlib.crc32(i.file.read_bytes())} {i.boxes.tolist()}{i.labels.tolist()}"
             for i in (*self.train, *self.held_out)
         ]
         return {

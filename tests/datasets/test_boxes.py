@@ -112,7 +112,9 @@ def test_coco_mistakes_are_named(tmp_path):
         load_boxes(tmp_path)
 
 
-@pytest.mark.parametrize("line", ["2 .5 .5 .1 .1", "-1 .5 .5 .1 .1", "0 .5 .5 .1", "cell 1 2 3 4"])
+@pytest.mark.parametrize(
+    "line", ["2 .5 .5 .1 .1", "-1 .5 .5 .1 .1", "0 .5 .5 .1", "cell 1 2 3 4", "0 5 5 20 20"]
+)
 def test_yolo_mistakes_are_named(tmp_path, line):
     write_yolo(tmp_path, **ROWS)
     (tmp_path / "labels/b.txt").write_text(f"0 .5 .5 .1 .1\n{line}\n")
@@ -129,6 +131,9 @@ def test_yolo_mistakes_are_named(tmp_path, line):
         ("data.yaml", "names:\n  0: cell\n  1: atom\nnc: 2\n"),
         ("data.yaml", "names:\n- cell\n- atom\nnc: 2\n"),
         ("data.yml", "train: x\nnames: {0: cell, 1: atom}\n"),
+        ("data.yml", "names: {1: atom, 0: cell}\n"),
+        ("data.yaml", "names:\n  1: atom\n  0: 'cell'\n"),
+        ("classes.txt", "\ufeffcell\natom\n"),
     ],
 )
 def test_yolo_names(tmp_path, name, text):
@@ -194,3 +199,58 @@ def test_groups_are_not_divided(tmp_path):
             split_boxes(images, *arguments)
     with pytest.raises(OSError, match="no_such"):
         split_boxes(images, "no_such.txt")
+
+
+def test_lists_tell_pictures_of_one_name_by_their_folders(tmp_path):
+    for folder in ("x", "y"):
+        write_voc(tmp_path / folder, **ROWS)
+    images, names = load_boxes(tmp_path).images, tmp_path / "names.txt"
+    names.write_text("\ufeffx/JPEGImages/b.png\n", encoding="utf-8")
+    _, [held_out] = split_boxes(images, str(names))
+    assert held_out.file == tmp_path / "x/JPEGImages/b.png"
+    names.write_text("b\n")
+    with pytest.raises(ValueError, match=r"names\.txt must name annotated pictures.*'b'"):
+        split_boxes(images, str(names))
+
+
+@pytest.mark.parametrize("write", [write_voc, write_coco, write_yolo])
+def test_endings_may_be_in_capitals(tmp_path, write):
+    write(tmp_path, **ROWS)
+    expected = [image.labels.tolist() for image in load_boxes(tmp_path).images]
+    for file in [path for path in tmp_path.rglob("*.*") if path.name != "classes.txt"]:
+        file.rename(file.with_suffix(file.suffix.upper()))
+    assert [image.labels.tolist() for image in load_boxes(tmp_path).images] == expected
+
+
+@pytest.mark.parametrize(
+    ("part", "value"), [("images", {"file_name": 5}), ("categories", {"id": "x", "name": 5})]
+)
+def test_coco_numbers_in_the_place_of_names(tmp_path, part, value):
+    file = write_coco(tmp_path, **ROWS) / "annotations.json"
+    content = json.loads(file.read_text())
+    content[part][-1] |= value
+    if part == "images":
+        file.write_text(json.dumps(content))
+        with pytest.raises(OSError, match="its picture, 5, is missing"):
+            load_boxes(tmp_path)
+        return
+    for row in content["annotations"]:
+        row["category_id"] = "x" if row["category_id"] == 11 else row["category_id"]
+    file.write_text(json.dumps(content))
+    assert "5" in load_boxes(tmp_path).class_names
+
+
+@pytest.mark.parametrize("text", ["names: {0: cell, 2: atom}", "names: [cell, cell]"])
+def test_yolo_names_that_would_be_others(tmp_path, text):
+    write_yolo(tmp_path, **ROWS)
+    (tmp_path / "classes.txt").unlink()
+    (tmp_path / "data.yaml").write_text(text)
+    with pytest.raises(ValueError, match=r"data\.yaml must name classes that differ"):
+        load_boxes(tmp_path)
+
+
+def test_yolo_names_with_commas(tmp_path):
+    write_yolo(tmp_path, **ROWS)
+    (tmp_path / "classes.txt").unlink()
+    (tmp_path / "data.yaml").write_text("names: ['cell, whole', \"atom\"]\n")
+    assert load_boxes(tmp_path).class_names == ["cell, whole", "atom"]

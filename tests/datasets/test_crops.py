@@ -74,3 +74,12 @@ def test_batches_depend_on_seed_and_number_alone(images):
         np.testing.assert_array_equal(one, two)
     assert not np.array_equal(other[0][0], later[0][0])
     assert whole[0][0].shape == (2, 32, 32, 1) and whole[0][1].shape == (2, 8, 4)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"side": 0}, {"side": 2.5}, {"resolution": -1}, {"channels": 2}, {"insides": "x"}]
+)
+def test_wrong_crops_are_named(images, wrong):
+    [name] = wrong
+    with pytest.raises(ValueError, match=f"`{name}` must"):
+        Crops(images, **{"side": 48, **wrong})

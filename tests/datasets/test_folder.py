@@ -185,6 +185,10 @@ def test_corrupt_file_is_named(tmp_path, damage):
     ("options", "message"),
     [
         ({"validation_share": 0}, "`validation_share` must lie strictly between 0 and 1"),
+        ({"validation_share": "x"}, "`validation_share` must lie in"),
+        ({"seed": 1.5}, "`seed` must be an integer"),
+        ({"test_sizes": 1}, "`test_sizes` must be a sequence"),
+        ({"test_sizes": (0,)}, "`test_sizes` must be a positive"),
         ({"frame": 0}, "`frame` must be an integer >= 1. Received: frame=0"),
     ],
 )

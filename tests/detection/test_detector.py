@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 
 from gdn_keras.detection import Detector
@@ -256,3 +257,17 @@ def test_wrong_images_are_named(images):
 def test_images_of_other_channels_are_named(shape):
     with pytest.raises(ValueError, match=r"with 1 as the last. Received: shape"):
         make_detector().predict(np.zeros(shape, "uint8"), verbose=0)
+
+
+@pytest.mark.parametrize("kind", ["arrays", "generator", "pipeline"])
+def test_targets_of_one_image_are_not_those_of_all(images, kind):
+    detector = make_detector()
+    detector.compile("sgd", run_eagerly=EAGER)
+    y = {name: value[:1] for name, value in targets().items()}
+    with pytest.raises(ValueError, match=r"`y` must be of 2 images\. Received: y=1"):
+        if kind == "arrays":
+            detector.train_on_batch(images, y)
+        elif kind == "generator":
+            detector.fit(((images, y) for _ in range(1)), shuffle=False, verbose=0)
+        else:
+            detector.evaluate(tf.data.Dataset.from_tensors((images, y)), verbose=0)

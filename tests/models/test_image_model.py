@@ -6,8 +6,10 @@ from keras import ops
 
 from gdn_keras.detection import Detector
 from gdn_keras.models import Classifier, channel_model, gaussian_derivative_network
+from tests.harness import EAGER
 
 SIDE = 12
+COUNT = {Classifier: {}, Detector: {"num_classes": 2}}
 WRONG = {
     "none": ((0, SIDE, SIDE, 3), "at least one image"),
     "no batch": ((SIDE, SIDE, 3), "with 3 as the last"),
@@ -91,3 +93,39 @@ def test_copies_check_as_well(tmp_path, classifier):
     for copy in copies:
         with pytest.raises(ValueError, match="at least one image"):
             copy.predict(np.zeros((0, SIDE, SIDE, 3)))
+
+
+@pytest.mark.parametrize(
+    "labels", [np.array([0, -1]), np.array([0.5, 1]), np.array([[0], [2]]), ["0", "1"]]
+)
+def test_labels_that_are_no_whole_numbers(classifier, labels):
+    with pytest.raises(ValueError, match="Labels must be an array of whole numbers below"):
+        classifier.fit(np.zeros((2, SIDE, SIDE, 3), "uint8"), labels, verbose=0)
+
+
+def test_labels_of_other_losses_are_left_to_them(classifier):
+    model = Classifier(classifier.network, preprocessor=classifier.preprocessor)
+    model.compile("sgd", keras.losses.MeanSquaredError(), run_eagerly=EAGER)
+    assert model.evaluate(np.zeros((2, SIDE, SIDE, 3)) + 9, np.full((2, 2), 0.3), verbose=0) > 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [None, "folder", [np.zeros((SIDE, SIDE, 3))] * 40, {"x": 1}, np.full((1, SIDE, SIDE, 3), 1j)],
+)
+def test_what_is_no_array_of_numbers(classifier, detector, wrong):
+    with pytest.raises(ValueError, match="Images must be one array of real numbers"):
+        classifier.predict(wrong, verbose=0)
+    if not isinstance(wrong, list):  # which may be images of any sizes
+        with pytest.raises(ValueError, match="Images must be one array of real numbers"):
+            detector.predict(wrong, verbose=0)
+
+
+@pytest.mark.parametrize("kind", [Classifier, Detector])
+def test_single_batches_are_checked(classifier, detector, kind):
+    network = classifier.network if kind is Classifier else detector.network
+    model = kind(network, preprocessor=keras.layers.Rescaling(1 / 255), **COUNT[kind])
+    with pytest.raises(ValueError, match="must be pixels of 0 to 255"):
+        model.predict_on_batch(np.full((1, SIDE, SIDE, 3), 0.5))
+    with pytest.raises(ValueError, match="`preprocessor` must be a Keras layer"):
+        kind(network, preprocessor=np.sqrt, **COUNT[kind])

@@ -231,3 +231,16 @@ def test_large_pictures_are_cut_into_tiles(tmp_path, monkeypatch):
     assert len(whole["detections"]) == len(tiled["detections"]) > 0
     for one, two in zip(whole["detections"], tiled["detections"], strict=True):
         np.testing.assert_allclose(one["box"], two["box"], atol=0.1)
+
+
+def test_saved_detectors_refuse_what_the_keras_file_refuses(tmp_path):
+    detector = Detector(tiny_network(2), 2, preprocessor=keras.layers.Rescaling(1 / 255))
+    export_saved_model(detector, tmp_path / "saved_model")
+    detector.save(tmp_path / "model.keras")
+    Image.new("L", (9, 2)).save(tmp_path / "flat.png")
+    Image.fromarray(np.full((9, 9), np.nan, "float32")).save(tmp_path / "nan.tif")
+    files = [tmp_path / "flat.png", tmp_path / "nan.tif"]
+    for name in ("model.keras", "saved_model"):
+        flat, nan = load_predictor(tmp_path / name).answers(files)
+        assert "at least 3x3 pixels" in flat["error"]
+        assert "none of its pixels is a number" in nan["error"]

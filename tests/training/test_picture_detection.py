@@ -14,6 +14,7 @@ from gdn_keras.training.picture_precision import Answer, best_threshold, matches
 from tests.datasets.boxed_folders import write_coco, write_voc, write_yolo
 from tests.detection.networks import tiny_network
 
+Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("pycocotools")
 
 ROWS = {
@@ -67,6 +68,15 @@ def test_plan_follows_from_sizes(tmp_path):
         planned(dataclasses.replace(RECIPE, size_range=(1.0, 2.0)), images)
 
 
+def test_plans_that_cannot_be_trained_or_used(tmp_path):
+    folder = write_voc(tmp_path, (120, 80), **ROWS)
+    with pytest.raises(ValueError, match="must have boxes of `sizes`"):
+        PictureDetection(dataclasses.replace(RECIPE, resolution=1e6), folder, network)
+    wide = dataclasses.replace(RECIPE, find_sizes=(1e-9, 1e9))
+    scales = planned(wide, load_boxes(folder).images).scales
+    assert (scales[0], scales[-1]) == (0.5, 1024)
+
+
 def test_matches_and_threshold():
     boxes = np.array([[0, 0, 10, 10], [20, 20, 30, 30]], "float32")
     found = np.array([[0, 0, 10, 9], [1, 0, 10, 10], [20, 20, 30, 30], [50, 50, 60, 60]])
@@ -90,3 +100,16 @@ def test_matches_and_threshold():
 def test_wrong_settings_are_named(changes, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(RECIPE, **changes)
+
+
+def test_settings_tell_every_changed_pixel(tmp_path):
+    folder = write_voc(tmp_path, (120, 80), **ROWS)
+    for file in (folder / "JPEGImages").iterdir():  # whose length does not change
+        Image.open(file).save(file.with_suffix(".bmp"))
+        file.unlink()
+    before = PictureDetection(RECIPE, folder, network).settings()
+    assert PictureDetection(RECIPE, folder, network).settings() == before
+    content = bytearray((folder / "JPEGImages/p0.bmp").read_bytes())
+    content[-9] ^= 1
+    (folder / "JPEGImages/p0.bmp").write_bytes(content)
+    assert PictureDetection(RECIPE, folder, network).settings() != before
