@@ -181,6 +181,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             detector = load_predictor(options.model)
             if detector.kind != DETECTIONS:
                 raise OSError(f"{options.model} is a classifier: see examples/predict.py")
+            tables = [path for path in (options.csv, options.counts) if path]
+            for k, path in enumerate(tables):  # before any of them is made
+                if path.exists() or path in tables[:k]:
+                    raise OSError(f"{path} exists already, or is named twice")
             if options.output:
                 options.output.mkdir(parents=True, exist_ok=True)
             objects, pictures = (new_table(path, files) for path in (options.csv, options.counts))

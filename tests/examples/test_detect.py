@@ -93,6 +93,16 @@ def test_both_formats_give_the_same_lines_of_json(main, models, pictures, capsys
             assert a.keys() == {"label", "confidence", "box", "size"}
 
 
+def test_tables_are_all_new_or_none_is_made(main, models, pictures, tmp_path, capsys):
+    new, old = tmp_path / "new.csv", tmp_path / "old.csv"
+    old.write_text("precious")
+    for counts in (old, new):
+        flags = ("--csv", new, "--counts", counts)
+        code, _, errors = run(main, capsys, models / "model.keras", pictures / "grey.png", *flags)
+        assert code == 2 and str(counts) in errors[-1]
+    assert old.read_text() == "precious" and not new.exists()
+
+
 def test_a_model_that_is_none_is_one_line(main, pictures, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     (tmp_path / "wrong.keras").write_text("nothing")
