@@ -8,6 +8,7 @@ from keras import ops
 
 from gdn_keras.checks import (
     check_boundary,
+    check_choice,
     check_image_shape,
     check_integer,
     check_non_negative,
@@ -171,7 +172,7 @@ class GaussianDerivative(keras.layers.Layer):
         self.filters = check_integer("filters", filters)
         self.sigma = check_positive("sigma", _check_fixed(sigma))
         self.order = check_order(order)
-        self.zero_order = bool(zero_order)
+        self.zero_order = check_choice("zero_order", zero_order, (False, True))
         self.boundary = check_boundary(boundary)
         self.truncation = check_truncation(truncation)
         self.activation = keras.activations.get(activation)

@@ -118,6 +118,8 @@ def gaussian_derivative_network(
     num_classes = check_integer("num_classes", num_classes)
     sigmas = _check_sigmas(sigmas, scale_ratio, len(widths) + 1)
     check_choice("readout", readout, OUTPUTS)
+    check_choice("residual", residual, (False, True))
+    check_choice("boxes", boxes, (False, True))
     input_shape = check_input_shape(input_shape)
     if readout == "points" and (pooling is not None or scale_dropout):
         raise ValueError(
