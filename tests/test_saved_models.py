@@ -1,5 +1,6 @@
 """Every shipped model loads and does what its card says."""
 
+import json
 import re
 from pathlib import Path
 
@@ -119,3 +120,10 @@ def test_without_weights_presets_are_random():
 def test_weights_that_do_not_fit():
     with pytest.raises(ValueError, match=r"load_weights=False.*num_classes=3"):
         gdn_keras.from_preset("default_size1", num_classes=3)
+
+
+@pytest.mark.parametrize("path", sorted(SAVED_MODELS.glob("*/*.json")), ids=lambda p: p.parent.name)
+def test_results_name_no_folder_of_the_machine_they_were_made_on(path):
+    settings = json.loads(path.read_text())["settings"]
+    texts = [value for value in settings.values() if isinstance(value, str)]
+    assert not [text for text in texts if Path(text).is_absolute()]

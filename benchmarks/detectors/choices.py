@@ -13,10 +13,8 @@ import argparse
 import csv
 import dataclasses
 import functools
-import multiprocessing
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import keras
 from keras import layers, ops
 
-from detectors.pictures import HALVES, TASKS, found_by, rows_of, train
+from detectors.pictures import HALVES, TASKS, add_rows, found_by, rows_of, train
 from gdn_keras.datasets import load_boxes
 from gdn_keras.detection import detector as detector_module
 from gdn_keras.layers import GaussianDerivative, ScaleBatchNormalization, ScaleChannels
@@ -162,14 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if any(known.startswith(title) and seed == number for known, number in done):
                 continue
             print(f"{title}, seed {seed}:", flush=True)
-            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-                new = process.submit(rows, name, seed, options).result()
-            print(*new, sep="\n", flush=True)
-            kept.extend(new)
-            with file.open("w", newline="") as stream:
-                writer = csv.DictWriter(stream, kept[0], lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(kept)
+            add_rows(file, kept, rows, name, seed, options)
     return 0
 
 

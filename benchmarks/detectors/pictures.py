@@ -348,6 +348,21 @@ def rows(name: str, seed: int, options: argparse.Namespace) -> list[dict[str, An
     return result
 
 
+def add_rows(file: Path, kept: list[dict[str, Any]], measure: Callable, *arguments: Any) -> None:
+    """Adds rows to those that are kept, and writes them all.
+
+    They come from a process of its own: its peak memory, and nothing left of the one before.
+    """
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        new = process.submit(measure, *arguments).result()
+    print(*new, sep="\n", flush=True)
+    kept.extend(new)
+    with file.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, kept[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(kept)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Trains and tests what is not in the results yet."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -370,15 +385,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if (name, seed) in done or (name in UNTRAINED and seed != options.seeds[0]):
                 continue
             print(f"{options.task}, {name}, seed {seed}:", flush=True)
-            # A process of its own: its peak memory, and nothing left of the one before.
-            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-                new = process.submit(rows, name, seed, options).result()
-            print(*new, sep="\n", flush=True)
-            kept.extend(new)
-            with file.open("w", newline="") as stream:
-                writer = csv.DictWriter(stream, kept[0], lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(kept)
+            add_rows(file, kept, rows, name, seed, options)
     return 0
 
 

@@ -101,7 +101,7 @@ class DetectionTask(Task):
 
     def arguments(self) -> dict[str, Any]:
         """Arguments of the detector besides network and classes."""
-        raise NotImplementedError
+        raise NotImplementedError  # each task has its own
 
     def network(self) -> Detector:
         return self._detector(self.recipe.train_scales)

@@ -47,7 +47,7 @@ class Task:
 
     def batches(self, first_epoch: int) -> Any:
         """An endless `tf.data.Dataset` for `fit`, which depends on the seed and the epoch only."""
-        raise NotImplementedError
+        raise NotImplementedError  # each task has its own
 
     def validation(self) -> Any:
         """A `tf.data.Dataset` to validate each epoch on, if any."""
@@ -55,11 +55,11 @@ class Task:
 
     def finish(self, model: keras.Model) -> keras.Model:
         """The trained model in the shape of its use, uncompiled."""
-        raise NotImplementedError
+        raise NotImplementedError  # each task has its own
 
     def evaluate(self, model: keras.Model, reporter: Reporter) -> dict[str, Any]:
         """The results as JSON has them, or with arrays of NumPy in place of lists."""
-        raise NotImplementedError
+        raise NotImplementedError  # each task has its own
 
     def tables(self, results: dict[str, Any]) -> dict[str, str]:
         """Further files with results: their content by name."""
@@ -67,13 +67,13 @@ class Task:
 
     def summary(self, results: dict[str, Any]) -> str:
         """The results in one sentence."""
-        raise NotImplementedError
+        raise NotImplementedError  # each task has its own
 
     def sections(
         self, results: dict[str, Any], model: keras.Model, others: dict[str, dict[str, Any]]
     ) -> Iterable[Section]:
         """The report after its first sentence; `others` are results to show beside these."""
-        raise NotImplementedError
+        raise NotImplementedError  # each task has its own
 
     def export_options(self) -> dict[str, Any]:
         """What `export_saved_model` has to know besides the model."""

@@ -7,7 +7,7 @@
 
 from gdn_keras.datasets.digits import import_tfds
 
-# First, so that a missing package is one line that says what to install.
+# First, hence E402: a missing package then is one line that says what to install.
 import_tfds("The TFDS data set `mnist_large_scale`")
 
 from gdn_keras.datasets.mnist_large_scale.mnist_large_scale_dataset_builder import (  # noqa: E402
