@@ -25,7 +25,7 @@ from contest.processes import Process
 from contest.rescaling import pyramid_cnn, random_rescaling
 from contest.suite import Settings, run_suite
 from contest.tensorflow_steps import plain_cnn
-from detectors import evaluate, pictures
+from detectors import evaluate, pictures, speed
 from detectors import run as detectors_run
 
 from gdn_keras.models import gaussian_derivative_network, scale_channels_of
@@ -114,6 +114,22 @@ def test_roofline(tmp_path, monkeypatch):
     roofline.main(words("--batch 4 --side 24 --steps 1", tmp_path))
     table = (tmp_path / "roofline.md").read_text()
     assert "| convolutions, forward |" in table and "| scheduling and waiting |" in table
+
+
+def test_roofline_of_detection(tmp_path, monkeypatch):
+    monkeypatch.setattr(roofline, "SHAPES", ((48, 64),))
+    monkeypatch.setattr(roofline, "measure_limits", lambda: roofline.Limits(1e9, 1e30))
+    roofline.main(words("--detection --steps 1", tmp_path))
+    with open(tmp_path / "detection_roofline.csv", newline="") as stream:
+        rows = {row["name"].removeprefix("roofline: "): row for row in csv.DictReader(stream)}
+    for name in ("ours", "pyramid, octaves"):
+        kinds = ("convolutions", "smoothing and sampling", "decoding")
+        assert all(float(rows[f"{name}, {kind}"]["64x48"]) > 0 for kind in kinds)
+    # Convolutions are counted even where others are fused with them.
+    network = speed.detector_of(*speed.CONTESTANTS["ours"]).network
+    costs = scale_channels_of(network).costs((48, 64, 3))
+    bound = 2e-6 * sum(cost.mixing for cost in costs)  # ms at 1 Gflop/s
+    assert float(rows["ours, convolutions"]["64x48 bound"]) == pytest.approx(bound, abs=0.01)
 
 
 @pytest.mark.slow
