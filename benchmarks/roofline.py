@@ -1,7 +1,8 @@
-"""How far each kind of work in a training step is from what the machine can do.
+"""How far each kind of work in a training step or in detection is from what the machine can do.
 
     python benchmarks/roofline.py --output DIR             `large`, 112×112, one minute
     python benchmarks/roofline.py --sampling dense --batch 10 --output DIR
+    python benchmarks/roofline.py --detection --output DIR
 
 The machine's two limits are measured first: a large matrix product, and adding arrays that no cache
 holds, on all cores. Then the operations of a step are timed one at a time and counted: their
@@ -9,13 +10,18 @@ arithmetic, and the bytes that they read and write, from the shapes in TensorFlo
 larger of the two times that these would take at the limits is the bound, and "reached" its share
 of the measured time. What TensorFlow fuses or keeps in caches moves fewer bytes than are counted,
 so that a share can exceed 100 %. DIR/roofline.md has the table.
+
+With --detection, it is detection in one picture of 224×224 and of 640×480 pixels, by the network of
+detectors/speed.py and its image pyramid in octaves. DIR/detection_roofline.csv has a row for each
+kind of work: its ms, those at the bound, and the share reached.
 """
 
 import argparse
+import csv
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass
@@ -26,13 +32,34 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
 import tensorflow as tf
-from contest.profiling import KINDS, MOVES, kind_of, one_operation_at_a_time, recorded
+from contest.profiling import (
+    DECODING,
+    FORWARD,
+    KINDS,
+    MOVES,
+    POINTS,
+    PRODUCTS,
+    kind_of,
+    one_operation_at_a_time,
+    recorded,
+)
 from contest.tasks import WIDTHS, Task
 from contest.tensorflow_steps import make_batch, make_network, matrix_product_rate, training_step
+from detectors import speed
 from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
 
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _REDUCTIONS = ("Sum", "Mean", "Max", "Prod", "BiasAddGrad")
+
+DETECTORS = "ours", "pyramid, octaves"
+SHAPES = (224, 224), (480, 640)
+_IN_DETECTION = {
+    FORWARD: "convolutions",
+    PRODUCTS: "smoothing and sampling",
+    MOVES: "moving memory",
+    POINTS: "elementwise",
+    DECODING: "decoding",
+}
 
 
 @dataclass(frozen=True)
@@ -44,6 +71,9 @@ class Work:
 
     def __add__(self, other: "Work") -> "Work":
         return Work(self.flops + other.flops, self.bytes + other.bytes)
+
+
+Found = dict[str, tuple[float, Work]]  # seconds and work of each kind
 
 
 @dataclass(frozen=True)
@@ -138,27 +168,55 @@ def _elements(tensor: tf.Tensor) -> int:
     return 0 if tensor.dtype in (tf.resource, tf.variant) else tensor.shape.num_elements()
 
 
-def measure(task: Task, steps: int) -> tuple[dict[str, tuple[float, Work]], float]:
+def measure(run: Callable[[], Any], graph: tf.Graph, steps: int) -> tuple[Found, float]:
     """Seconds and work of each kind in a step, and the seconds of a whole step."""
-    step = training_step(make_network(task), task, batch=task.batch)
-    batch = make_batch(task, task.batch)
-    seconds, whole = recorded(lambda: step(*batch).numpy(), steps)
-    graph = step.get_concrete_function(*batch).graph
-    works = {name: work_of(operation) for name, operation in operations_of(graph)}
+    seconds, whole = recorded(run, steps)
+    operations = dict(operations_of(graph))
     times, totals = Counter(), defaultdict(Work)
     for (name, operation), spent in seconds.items():
         kind = kind_of(name, operation)
         times[kind] += spent
-        # What the optimiser of graphs has added has no count.
-        totals[kind] += works.get(name, Work())
+        if name in operations:  # What the optimiser of graphs has added has no count.
+            fused = "Fused" in operation
+            totals[kind] += work_of(_fused(operations[name]) if fused else operations[name])
     return {kind: (times[kind], totals[kind]) for kind in KINDS if times[kind]}, whole
 
 
-def describe(found: dict[str, tuple[float, Work]], whole: float, batch: int, limits: Limits) -> str:
+def _fused(operation: tf.Operation) -> tf.Operation:
+    """The convolution or product of a fused operation, which has the name of its last part."""
+    while operation.inputs and not ("Conv" in operation.type or "MatMul" in operation.type):
+        operation = operation.inputs[0].op
+    return operation
+
+
+def training(task: Task) -> tuple[Callable[[], Any], tf.Graph]:
+    """A training step, and its graph."""
+    step = training_step(make_network(task), task, batch=task.batch)
+    batch = make_batch(task, task.batch)
+    return lambda: step(*batch).numpy(), step.get_concrete_function(*batch).graph
+
+
+def detection(name: str, shape: tuple[int, int]) -> tuple[Callable[[], Any], tf.Graph]:
+    """Detection in one picture, as `Detector.detect` does it, and its graph."""
+    detector = speed.detector_of(*speed.CONTESTANTS[name])
+    images = tf.constant(np.random.default_rng(0).integers(0, 256, (1, *shape, 3), "uint8"))
+
+    def detect(images: Any) -> dict[str, Any]:
+        points = detector(images, training=False)
+        with tf.name_scope(DECODING):
+            return detector.decode_predictions(points, images)
+
+    step = tf.function(detect)
+    return lambda: step(images)["boxes"].numpy(), step.get_concrete_function(images).graph
+
+
+def describe(
+    found: Found, whole: float, batch: int, limits: Limits, step: str = "A training step"
+) -> str:
     """The table, in Markdown, for one image."""
     lines = [
         f"Matrix product: {limits.flops / 1e9:.0f} Gflop/s. Memory: {limits.bytes / 1e9:.1f} GB/s. "
-        f"A training step takes {1e3 * whole / batch:.3g} ms per image (batch {batch}).",
+        f"{step} takes {1e3 * whole / batch:.3g} ms per image (batch {batch}).",
         "",
         "| | Mflop | MB | ms | Gflop/s | GB/s | bound | at the bound, ms | reached |",
         "|---|---:|---:|---:|---:|---:|---|---:|---:|",
@@ -175,16 +233,41 @@ def describe(found: dict[str, tuple[float, Work]], whole: float, batch: int, lim
     return "\n".join(lines) + "\n"
 
 
+def detection_tables(steps: int, limits: Limits, folder: Path) -> str:
+    """The tables of detection, in Markdown; writes the CSV file."""
+    pages, rows = [], {}
+    for name in DETECTORS:
+        for height, width in SHAPES:
+            found, whole = measure(*detection(name, (height, width)), steps)
+            found = {_IN_DETECTION[kind]: found[kind] for kind in _IN_DETECTION if kind in found}
+            size = f"{width}x{height}"
+            table = describe(found, whole, 1, limits, "Detection")
+            pages.append(f"## {name}, {size}\n\n{table}")
+            times = {kind: (spent, limits.bound(work)[1]) for kind, (spent, work) in found.items()}
+            times["all"] = whole, sum(least for _, least in times.values())
+            for kind, (spent, least) in times.items():
+                title = f"roofline: {name}, {kind}"
+                row = rows.setdefault(title, {"name": title, "seed": 0, "size": "all"})
+                row |= {size: round(1e3 * spent, 2), f"{size} bound": round(1e3 * least, 2)}
+                row[f"{size} reached"] = round(least / spent, 3)
+    with open(folder / "detection_roofline.csv", "w", newline="") as stream:
+        writer = csv.DictWriter(stream, next(iter(rows.values())), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows.values())
+    return "\n".join(pages)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Measures, prints the table and writes it."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--detection", action="store_true", help="not a training step")
     parser.add_argument("--net", choices=tuple(WIDTHS), default="large")
     parser.add_argument("--sampling", choices=("matched", "dense"), default="matched")
     parser.add_argument("--batch", type=int, default=50)
     parser.add_argument("--side", type=int, default=112)
-    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     options = parser.parse_args(arguments)
     for name in ("batch", "side", "steps"):
@@ -192,13 +275,15 @@ def main(arguments: list[str] | None = None) -> None:
             parser.error(f"--{name} must be at least 1. Received: {getattr(options, name)}")
     one_operation_at_a_time()
     limits = measure_limits()
-    task = Task(options.sampling, "training", WIDTHS[options.net], options.side, 8, options.batch)
-    table = describe(*measure(task, options.steps), options.batch, limits)
-    title = (
-        f"# A training step of `{options.net}`, {options.sampling}, {options.side}×{options.side}"
-    )
     options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "roofline.md").write_text(f"{title}\n\n{table}")
+    if options.detection:
+        title, table = "Detection", detection_tables(options.steps, limits, options.output)
+    else:
+        net, side, batch = options.net, options.side, options.batch
+        task = Task(options.sampling, "training", WIDTHS[net], side, 8, batch)
+        table = describe(*measure(*training(task), options.steps), batch, limits)
+        title = f"A training step of `{net}`, {options.sampling}, {side}×{side}"
+    (options.output / "roofline.md").write_text(f"# {title}\n\n{table}")
     print(table)
 
 

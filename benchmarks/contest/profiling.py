@@ -1,4 +1,4 @@
-"""The operations of a training step, timed by TensorFlow's profiler and sorted into kinds."""
+"""The operations of a step, timed by TensorFlow's profiler and sorted into kinds."""
 
 import contextlib
 import tempfile
@@ -10,7 +10,7 @@ from pathlib import Path
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-PRODUCTS, FORWARD, INPUTS, FILTERS, MOVES, POINTS, OPTIMIZER = (
+PRODUCTS, FORWARD, INPUTS, FILTERS, MOVES, POINTS, OPTIMIZER, DECODING = (
     "matrix products (smoothing and sampling), both ways",
     "convolutions, forward",
     "convolutions, gradient of the input",
@@ -18,8 +18,10 @@ PRODUCTS, FORWARD, INPUTS, FILTERS, MOVES, POINTS, OPTIMIZER = (
     "transposing, padding, joining, copying",
     "normalisation, ReLU, sums and other elementwise work",
     "optimizer",
+    "decoding",  # of a detector's points, in a scope of this name
 )
-KINDS = (PRODUCTS, FORWARD, INPUTS, FILTERS, MOVES, POINTS, OPTIMIZER)
+KINDS = (PRODUCTS, FORWARD, INPUTS, FILTERS, MOVES, POINTS, OPTIMIZER, DECODING)
+_SAMPLING = ("MatMul", "Einsum", "ScaleAndTranslate")
 _MOVING = ("Transpose", "Pad", "Concat", "Slice", "Split", "Pack", "Reshape", "Gather", "Tile")
 
 
@@ -86,7 +88,9 @@ def kind_of(name: str, operation: str) -> str:
     # Gradients are computed outside the scopes of layers, or in a tape's; those of the convolutions
     # in a function that is called without a scope.
     backward = "gradient_tape" in name or "/" not in name or name.startswith("PartitionedCall")
-    if "MatMul" in operation or "Einsum" in operation:
+    if f"{DECODING}/" in name:
+        return DECODING
+    if any(part in operation for part in _SAMPLING):
         return PRODUCTS
     if operation.endswith("Conv2DBackpropFilter"):
         return FILTERS

@@ -6,7 +6,8 @@ Networks of the same widths for color pictures, covering objects of 10 to 160 pi
 channels an octave apart, and a convolutional network on an image pyramid in octaves and in half
 octaves. Decoded, batches of one picture. A training step has four crops of 128×128 pixels and five
 channels or levels. Best of several turns, wall clock; 3 minutes on an idle machine. Writes a CSV
-file. With --large it times one picture of 3000×2000 pixels in tiles instead, with peak memory.
+file. With --bfloat16, the first two take part in half precision too. With --large it times one
+picture of 3000×2000 pixels in tiles instead, with peak memory.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +42,27 @@ def powers(first: int, last: int, per_octave: int) -> tuple[float, ...]:
 
 
 OCTAVES, HALVES, TRAINED = powers(-1, 2, 1), (*powers(-1, 2, 2), 2.0**2.5), powers(-1, 1, 2)
-CONTESTANTS: dict[str, tuple[Callable, tuple[float, ...], int]] = {
+Contestants = Mapping[str, tuple[Any, ...]]  # arguments of `detector_of`
+CONTESTANTS: Contestants = {
     "ours": (points_network, OCTAVES, 1),
     "pyramid, octaves": (pyramid_network, OCTAVES, 1),
     "pyramid, half octaves": (pyramid_network, HALVES, 2),
 }
+IN_BFLOAT16: Contestants = {
+    f"{name}, bfloat16": (*CONTESTANTS[name], "mixed_bfloat16")
+    for name in ("ours", "pyramid, octaves")
+}
 
 
-def detector_of(points: Callable, scales: tuple[float, ...], per_octave: int) -> Detector:
+def detector_of(
+    points: Callable, scales: tuple[float, ...], per_octave: int, policy: str = "float32"
+) -> Detector:
     """An untrained detector; what it finds costs next to nothing."""
+    keras.config.set_dtype_policy(policy)
+    network = points(DetectionRecipe(), scales, CLASSES, 3)
+    keras.config.set_dtype_policy("float32")
     return Detector(
-        points(DetectionRecipe(), scales, CLASSES, 3),
+        network,
         CLASSES,
         extent=28.0,
         per_octave=per_octave,
@@ -59,19 +70,19 @@ def detector_of(points: Callable, scales: tuple[float, ...], per_octave: int) ->
     )
 
 
-def detections(shape: tuple[int, int]) -> dict[str, Callable[[], Any]]:
+def detections(contestants: Contestants, shape: tuple[int, int]) -> dict[str, Callable[[], Any]]:
     """Functions that detect in one picture."""
     import tensorflow as tf
 
     images = tf.constant(np.random.default_rng(0).integers(0, 256, (1, *shape, 3), "uint8"))
     ways = {}
-    for name, arguments in CONTESTANTS.items():
+    for name, arguments in contestants.items():
         detect = tf.function(detector_of(*arguments).detect)
         ways[name] = lambda detect=detect: detect(images)["boxes"].numpy()
     return ways
 
 
-def steps() -> dict[str, Callable[[], Any]]:
+def steps(contestants: Contestants) -> dict[str, Callable[[], Any]]:
     """Functions that do a training step, in as many channels."""
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (BATCH, CROP, CROP, 3), "uint8")
@@ -79,8 +90,8 @@ def steps() -> dict[str, Callable[[], Any]]:
     boxes = np.concatenate([corners, corners + rng.uniform(20, 40, (BATCH, 8, 2))], axis=2)
     truth = {"boxes": boxes.astype("float32"), "labels": rng.integers(0, CLASSES, (BATCH, 8))}
     ways = {}
-    for name, (points, _, per_octave) in CONTESTANTS.items():
-        detector = detector_of(points, TRAINED, per_octave)
+    for name, (points, _, *rest) in contestants.items():
+        detector = detector_of(points, TRAINED, *rest)
         detector.compile("adam")
         ways[name] = lambda detector=detector: detector.train_on_batch(images, truth)
     return ways
@@ -114,14 +125,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, metavar="FILE", help="CSV file for the results")
+    parser.add_argument("--bfloat16", action="store_true", help="half precision too")
     parser.add_argument("--large", nargs=2, type=int, metavar=("WIDTH", "HEIGHT"))
     options = parser.parse_args(arguments)
     if options.large:
         large(*options.large)
         return 0
-    rows = {name: {"name": f"detection: {name}", "seed": 0, "size": "all"} for name in CONTESTANTS}
-    tasks = {f"{w}x{h}": detections((h, w)) for h, w in SHAPES}
-    for task, ways in {**tasks, "training step": steps()}.items():
+    contestants = {**CONTESTANTS, **(IN_BFLOAT16 if options.bfloat16 else {})}
+    rows = {name: {"name": f"detection: {name}", "seed": 0, "size": "all"} for name in contestants}
+    tasks = {f"{w}x{h}": detections(contestants, (h, w)) for h, w in SHAPES}
+    for task, ways in {**tasks, "training step": steps(contestants)}.items():
         for name, milliseconds in best(ways).items():
             rows[name][task] = round(milliseconds, 1)
             print(f"{task}, {name}: {milliseconds:.1f} ms", flush=True)

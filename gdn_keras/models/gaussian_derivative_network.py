@@ -212,7 +212,10 @@ def _shared_network(
             y = keras.layers.Add(dtype=dtype)([x, y])
         x = relu(y)
     scores = _through(head, x)
-    outputs = scores if boxes is None else keras.layers.Concatenate()([scores, boxes(x)])
+    outputs = scores
+    if boxes is not None:
+        joined = keras.layers.Concatenate(dtype=boxes.dtype_policy)
+        outputs = joined([scores, boxes(x)])
     return keras.Model(inputs, outputs, name="shared_network")
 
 

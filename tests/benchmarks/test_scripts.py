@@ -25,11 +25,12 @@ from contest.processes import Process
 from contest.rescaling import pyramid_cnn, random_rescaling
 from contest.suite import Settings, run_suite
 from contest.tensorflow_steps import plain_cnn
-from detectors import evaluate, pictures
+from detectors import bfloat16, evaluate, pictures, speed
 from detectors import run as detectors_run
 
+from gdn_keras.detection import Detector
 from gdn_keras.models import gaussian_derivative_network, scale_channels_of
-from gdn_keras.training import Recipe
+from gdn_keras.training import Recipe, picture_precision
 from gdn_keras.training.digit_detection import DigitRecipe
 from tests.datasets.boxed_folders import write_voc
 
@@ -116,6 +117,22 @@ def test_roofline(tmp_path, monkeypatch):
     assert "| convolutions, forward |" in table and "| scheduling and waiting |" in table
 
 
+def test_roofline_of_detection(tmp_path, monkeypatch):
+    monkeypatch.setattr(roofline, "SHAPES", ((48, 64),))
+    monkeypatch.setattr(roofline, "measure_limits", lambda: roofline.Limits(1e9, 1e30))
+    roofline.main(words("--detection --steps 1", tmp_path))
+    with open(tmp_path / "detection_roofline.csv", newline="") as stream:
+        rows = {row["name"].removeprefix("roofline: "): row for row in csv.DictReader(stream)}
+    for name in ("ours", "pyramid, octaves"):
+        kinds = ("convolutions", "smoothing and sampling", "decoding")
+        assert all(float(rows[f"{name}, {kind}"]["64x48"]) > 0 for kind in kinds)
+    # Convolutions are counted even where others are fused with them.
+    network = speed.detector_of(*speed.CONTESTANTS["ours"]).network
+    costs = scale_channels_of(network).costs((48, 64, 3))
+    bound = 2e-6 * sum(cost.mixing for cost in costs)  # ms at 1 Gflop/s
+    assert float(rows["ours, convolutions"]["64x48 bound"]) == pytest.approx(bound, abs=0.01)
+
+
 @pytest.mark.slow
 def test_detectors(tmp_path, small_scenes):
     detectors_run.main(words("--only pyramid --epochs 1 --steps 1", tmp_path))
@@ -125,6 +142,21 @@ def test_detectors(tmp_path, small_scenes):
 def test_evaluate(tmp_path, small_scenes):
     evaluate.main(words(f"{DETECTOR} --scenes 2", tmp_path / "results.json"))
     assert json.loads((tmp_path / "results.json").read_text())["all"]["ap50"] > 0.9
+
+
+def test_bfloat16(tmp_path, monkeypatch):
+    monkeypatch.setattr(bfloat16, "RECIPE", {"validation": "0.5"})
+    monkeypatch.setattr(picture_precision, "MAGNIFICATIONS", (1.0,))
+    boxes = [("nucleus", x, y, x + 28, y + 28) for x in (10, 60) for y in (20, 80)]
+    folder = write_voc(tmp_path / "pictures", (100, 128), p0=boxes, p1=boxes)
+    bfloat16.main([str(folder), "--output", str(tmp_path / "results.csv")])
+    with open(tmp_path / "results.csv", newline="") as stream:
+        found = {row["name"]: float(row["ap50"]) for row in csv.DictReader(stream)}
+    assert found == {"nuclei in float32": 1.0, "nuclei in bfloat16": 1.0}
+    detector = Detector.from_preset("nuclei")
+    bfloat16.to_bfloat16(detector)
+    first, *_, last = scale_channels_of(detector).shared_layers
+    assert (first.compute_dtype, last.compute_dtype) == ("bfloat16", "float32")
 
 
 def test_pictures(tmp_path, monkeypatch):

@@ -55,14 +55,16 @@ def test_mixed_precision_keeps_float32_logits(policy):
     keras.config.set_dtype_policy(policy)
     try:
         model = models.gaussian_derivative_network(**SMALL)
+        points = models.gaussian_derivative_network(**SMALL, readout="points", boxes=True)
     finally:
         keras.config.set_dtype_policy("float32")
     x, y = images((24, 24, 1)), np.eye(3, dtype="float32")
     loss = keras.losses.BinaryCrossentropy(from_logits=True)
     model.compile("adam", loss, run_eagerly=EAGER and policy == "mixed_bfloat16")
     assert np.isfinite(model.fit(x, y, verbose=0).history["loss"]).all()
-    assert keras.backend.standardize_dtype(model(x).dtype) == "float32"
-    assert models.scale_channels_of(model).network.layers[0].compute_dtype == policy[6:]
+    for network in (model, points):
+        assert keras.backend.standardize_dtype(network(x).dtype) == "float32"
+        assert models.scale_channels_of(network).network.layers[0].compute_dtype == policy[6:]
 
 
 def test_retarget_to_another_size_and_other_scales():
