@@ -79,11 +79,16 @@ def points(
     scales: tuple[float, ...],
     num_classes: int,
     channels: int,
+    border: float = 0.0,
     hidden: int = 0,
     maximum: int = 0,
     **options: Any,
 ) -> keras.Model:
-    """`points_network` with other options, a hidden layer, or a maximum after a layer."""
+    """`points_network` with other options, a hidden layer, or a maximum after a layer.
+
+    All of them end with the image, without the `border` of finished detectors.
+    """
+    del border
     sigmas = recipe.sigmas or _SIGMAS
     if not hidden and not maximum:
         options |= {"density": recipe.density, "zero_order": recipe.zero_order}

@@ -15,17 +15,26 @@ _FIRST_LOGIT = -3.0
 
 
 def plain_network(
-    recipe: DetectionRecipe, scales: tuple[float, ...], num_classes: int, channels: int
+    recipe: DetectionRecipe,
+    scales: tuple[float, ...],
+    num_classes: int,
+    channels: int,
+    border: float = 0.0,
 ) -> keras.Model:
     """(a) The image as it is; size by regression of width and height at the maxima."""
-    del scales
+    del scales, border
     return _network(recipe, (1.0,), (num_classes, num_classes + 4), channels)
 
 
 def pyramid_network(
-    recipe: DetectionRecipe, scales: tuple[float, ...], num_classes: int, channels: int
+    recipe: DetectionRecipe,
+    scales: tuple[float, ...],
+    num_classes: int,
+    channels: int,
+    border: float = 0.0,
 ) -> keras.Model:
     """(b) The same network at each level of an image pyramid; size by scale, as ours."""
+    del border
     return _network(recipe, scales, (num_classes, num_classes + 4), channels)
 
 
@@ -89,8 +98,14 @@ class PyramidPoints(keras.layers.Layer):
     def call(self, images: Any, training: bool | None = None) -> Any:
         states = [self._level(images, scale) for scale in self.scales]
         for k, convolution in enumerate(self.convolutions):
-            states = [convolution(x) for x in states]
-            states = self.normalizations[k](states, training=training)
+            normalization = self.normalizations[k]
+            if training:
+                states = normalization([convolution(x) for x in states], training=True)
+            else:  # as in our network, normalization costs nothing in use
+                factor, offset = normalization.affine()
+                kernel = tf.cast(convolution.kernel * factor, images.dtype)
+                offset = tf.cast(offset, images.dtype)
+                states = [tf.nn.conv2d(x, kernel, 1, "SAME") + offset for x in states]
             states = [tf.nn.relu(x) for x in states]
             if k in _POOLED:
                 states = [tf.nn.max_pool2d(x, 2, 2, "VALID") for x in states]

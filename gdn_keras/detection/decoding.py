@@ -13,6 +13,8 @@ from gdn_keras.scale_space import PointGrid
 
 _CANDIDATES = 4  # maxima that are looked at for each detection that may be returned
 
+_BEYOND = 0.1  # how far beyond an edge an object's center may lie, over the object's side
+
 _BESIDE = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))  # a point and its neighbors
 
 
@@ -75,6 +77,9 @@ def decode_points(
         "size": ops.maximum(width, height),
     }
     valid = valid & (found["confidence"] >= confidence_threshold)
+    # Beyond the edges are mirror images, and at the edges objects that are cut.
+    for at, side, length in ((x, width, columns), (y, height, rows)):
+        valid = valid & (ops.abs(at - length / 2) <= length / 2 + _BEYOND * side)
     score = ops.where(valid, peak.score, -float("inf"))
     return _best(found, score, (iou_threshold, part_threshold), max_detections)
 

@@ -12,6 +12,7 @@ from keras import ops
 from gdn_keras.checks import (
     check_choice,
     check_image_shape,
+    check_non_negative,
     check_positive,
     check_scales,
     check_surround,
@@ -75,6 +76,9 @@ class ScaleChannels(keras.layers.Layer):
             each side, for objects that reach its edge or go beyond it. The image is then continued
             with its edge pixels, and `boundary` is for feature maps only. For read-outs of the
             center, where it costs little, or of the maximum, where it costs as larger images do.
+        border: How far the points of `readout="points"` go on beyond the image, in units of
+            sigma_0. The image is then continued by its mirror image, in which an object that its
+            edge cuts looks like a whole one.
         **kwargs: Passed to `keras.layers.Layer`.
 
     Call arguments:
@@ -96,6 +100,7 @@ class ScaleChannels(keras.layers.Layer):
         cone: float = DEFAULT_CONE,
         readout: str = "map",
         surround: float = 0.0,
+        border: float = 0.0,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -109,6 +114,7 @@ class ScaleChannels(keras.layers.Layer):
         self.cone = check_positive("cone", cone)
         self.readout = check_choice("readout", readout, ("map", "points"))
         self.surround = check_surround(surround)
+        self.border = check_non_negative("border", border)
         self._pool = None if pooling is None else ScalePooling(pooling, dtype=self.dtype_policy)
         self._read()
         text = (
@@ -138,6 +144,8 @@ class ScaleChannels(keras.layers.Layer):
             "places of the image"
         )
         require(not (self.surround and (has_maps or averages)), "surround", text, self.surround)
+        has_border = self.readout == "points" and self.sampling == "matched"
+        require(has_border or not self.border, "border", "be 0 but for matched points", self.border)
         return runner
 
     @property
@@ -172,7 +180,8 @@ class ScaleChannels(keras.layers.Layer):
         """The grids of matched channels, for images of a known size or of any."""
         known = all(isinstance(size, Integral) for size in shape)
         plan = Plan if known else TensorPlan
-        return plan(runner.nodes, *runner.smoothing, self.density, self.cone, self.surround)
+        rest = self.density, self.cone, self.surround, self.border
+        return plan(runner.nodes, *runner.smoothing, *rest)
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         check_image_shape(self.name, input_shape, minimum=3)
@@ -258,6 +267,7 @@ class ScaleChannels(keras.layers.Layer):
             "cone": self.cone,
             "readout": self.readout,
             "surround": self.surround,
+            "border": self.border,
         }
 
     @classmethod

@@ -57,6 +57,7 @@ def gaussian_derivative_network(
     readout: str = "center",
     boxes: bool = False,
     surround: float = 0.0,
+    border: float = 0.0,
     dtype: Any = None,
     name: str = "gaussian_derivative_network",
 ) -> keras.Model:
@@ -106,6 +107,7 @@ def gaussian_derivative_network(
         surround: As in `ScaleChannels`, for readout="center" and "anywhere" only. It helps with
             objects that reach beyond the image, if training images were continued in this way too
             (`datasets.RandomFrame`).
+        border: As in `ScaleChannels`, for readout="points": in use, not in training.
         dtype: Keras's dtype policy of the layers, such as "mixed_bfloat16"; the global one by
             default. Logits are in single precision at least.
         name: Name of the model.
@@ -149,7 +151,8 @@ def gaussian_derivative_network(
     any_image = keras.Input((None, None, input_shape[-1]), name="images")
     network = _shared_network(layers, head, box_layer, any_image, residual)
 
-    options = {"sampling": sampling, "density": density, "cone": cone, "surround": surround}
+    options = {"sampling": sampling, "density": density, "cone": cone}
+    options |= {"surround": surround, "border": border}
     options |= {"readout": "points" if readout == "points" else "map", "pooling": None}
     channels = ScaleChannels(network, scales, name="scale_channels", dtype=policy, **options)
     images = keras.Input(input_shape, name="images")

@@ -106,7 +106,7 @@ class Plan:
         nodes: The network's tensors in the order of their computation, the image left out.
         boundary: The boundary rule.
         truncation: Bound on the mass cut off each smoothing kernel.
-        density, cone, surround: As in `ScaleChannels`.
+        density, cone, surround, border: As in `ScaleChannels`.
     """
 
     nodes: tuple[Node, ...]
@@ -115,6 +115,7 @@ class Plan:
     density: float = 1.0
     cone: float = DEFAULT_CONE
     surround: float = 0.0
+    border: float = 0.0
 
     @functools.cached_property
     def spacings(self) -> tuple[float | None, ...]:
@@ -190,7 +191,7 @@ class Plan:
     def channel(self, shape: tuple[Any, Any], scale: float) -> Batch:
         """One channel; everything but the image is measured in units of sigma_0."""
         image, planes = self._image(shape, scale), {}
-        ends = [size / scale / 2 * (1 + 2 * self.surround) for size in shape]
+        ends = [size / scale / 2 * (1 + 2 * self.surround) + self.border for size in shape]
         for spacing, reach in zip(self.spacings, self.reaches, strict=True):
             if spacing and (spacing, reach) not in planes:  # tensors of equal grids share one
                 planes[spacing, reach] = tuple(self._grid(end, spacing, reach) for end in ends)

@@ -22,6 +22,7 @@ AVERAGE_PRECISION = "average_precision.json"
 PRECISION = {"ap50": "AP at IoU 0.5", "ap75": "at 0.75", "ap": "COCO mean"}
 SHOWN = 4  # pictures on a page
 _SIDE = 640  # pixels
+_BORDER = 8.0  # of finished detectors, in units of sigma_0; chosen on nuclei at edges
 
 
 @recipe
@@ -50,11 +51,15 @@ class DetectionRecipe(TrainingRecipe):
     per_octave: int = setting(1, choices=(1, 2), type=int)
 
 
-Points = Callable[[Any, tuple[float, ...], int, int], keras.Model]
+Points = Callable[[Any, tuple[float, ...], int, int, float], keras.Model]
 
 
 def points_network(
-    recipe: DetectionRecipe, scales: tuple[float, ...], num_classes: int, channels: int
+    recipe: DetectionRecipe,
+    scales: tuple[float, ...],
+    num_classes: int,
+    channels: int,
+    border: float = 0.0,
 ) -> keras.Model:
     """The Gaussian derivative network of a detector, for images of any size.
 
@@ -73,6 +78,7 @@ def points_network(
         zero_order=recipe.zero_order,
         readout="points",
         boxes=True,
+        border=border,
     )
 
 
@@ -83,8 +89,8 @@ class DetectionTask(Task):
         recipe: What to train and to test.
         class_names: Names of the classes.
         channels: Of the images.
-        points: Function from a recipe, scales, and numbers of classes and image channels to a
-            network with points, whose weights do not depend on the scales.
+        points: Function from a recipe, scales, numbers of classes and image channels, and a
+            `border` to a network with points, whose weights do not depend on scales and border.
     """
 
     recipe: Any  # of a kind of its own in each task
@@ -106,9 +112,9 @@ class DetectionTask(Task):
     def network(self) -> Detector:
         return self._detector(self.recipe.train_scales)
 
-    def _detector(self, scales: tuple[float, ...], **changes: Any) -> Detector:
+    def _detector(self, scales: tuple[float, ...], border: float = 0.0, **changes: Any) -> Detector:
         return Detector(
-            self.points(self.recipe, scales, len(self.class_names), self.channels),
+            self.points(self.recipe, scales, len(self.class_names), self.channels, border),
             num_classes=len(self.class_names),
             class_names=self.class_names,
             per_octave=self.recipe.per_octave,
@@ -116,7 +122,7 @@ class DetectionTask(Task):
         )
 
     def finish(self, model: Detector) -> Detector:
-        finished = self._detector(self.recipe.scales)
+        finished = self._detector(self.recipe.scales, _BORDER)
         finished.network.set_weights(model.network.get_weights())
         return finished
 
