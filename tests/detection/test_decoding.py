@@ -78,6 +78,24 @@ def test_targets_decode_to_the_box_that_they_were_made_from(ratio, per_octave, x
     assert int(found["labels"][0, 0]) == label
 
 
+def test_what_lies_beyond_the_edges_is_left_out_and_what_they_cut_is_cut():
+    step, length = 4.0, 160
+    grids = (PointGrid(1.0, step, 51, 51),)  # 20 pixels beyond each edge
+    boxes = np.array([
+        [-8, 40, 8, 60], [90, -9.9, 110, 9], [140, 150, 160, 169],  # cut, with centers at edges
+        [-24, 90, -4, 110], [155, 20, 175, 40],  # beyond
+    ], "float32")[None]  # fmt: skip
+    labels = np.zeros((1, 5), int)
+    logits, regressed = perfect_logits(grids, boxes, labels, (length, length))
+    predictions = ops.concatenate([logits, regressed], axis=-1)
+    found = decode_points(predictions, grids, (length, length), **DEFAULTS)
+    found = {name: keras.ops.convert_to_numpy(values)[0] for name, values in found.items()}
+    order = np.argsort(found["boxes"][:3, 0])
+    assert found["num_detections"] == 3
+    expected = np.clip(boxes[0, :3], 0, length)
+    np.testing.assert_allclose(found["boxes"][order], expected, atol=0.02)
+
+
 def test_boxes_that_are_not_square_are_read_at_the_points():
     boxes = np.array([[[20, 30, 70, 50], [100, 20, 115, 100], [0, 0, 0, 0]]], "float32")
     labels = np.array([[2, 0, -1]])

@@ -115,3 +115,43 @@ def test_mistakes_are_named(surround):
 def test_analysis_takes_it(model):
     winners = models.channel_model(model).predict(IMAGES, verbose=0).max(axis=2).argmax(axis=1)
     np.testing.assert_array_equal(analysis.scale_selection(model, IMAGES), np.take(SCALES, winners))
+
+
+def last_grids(network, images, inner=None):
+    """What each channel's last grid holds, or as many points in the middle as `inner` has."""
+    grids = models.scale_channels_of(network).point_grids(images.shape[1:3])
+    ends = np.cumsum([grid.rows * grid.columns for grid in grids])
+    parts = np.split(network.predict(images, verbose=0), ends[:-1], axis=1)
+    found = []
+    for part, grid, kept in zip(parts, grids, inner or grids, strict=True):
+        top, left = (grid.rows - kept.rows) // 2, (grid.columns - kept.columns) // 2
+        part = part.reshape(-1, grid.rows, grid.columns, part.shape[-1])
+        found.append(part[:, top : top + kept.rows, left : left + kept.columns])
+    return grids, found
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_border_is_a_mirror_image_of_the_same_width_in_every_channel(known):
+    border, shape = 12.0, (48, 56, 1) if known else (None, None, 1)
+    plain = small_network(shape, readout="points")
+    bordered = small_network(shape, border=border, readout="points")
+    padded = small_network((None, None, 1), readout="points")
+    for other in (bordered, padded):
+        other.set_weights(plain.get_weights())
+    images = random_images(2, (48, 56, 1))
+    without, _ = last_grids(plain, images)
+    grids, seen = last_grids(bordered, images, without)
+    for grid, inner, scale in zip(grids, without, SCALES, strict=True):
+        assert grid.step == inner.step
+        beyond = grid.step * (grid.columns - 1) / 2 - 56 / 2
+        assert border * scale - grid.step <= beyond < border * scale
+    margins = ((0, 0), (48, 48), (56, 56), (0, 0))
+    _, expected = last_grids(padded, np.pad(images, margins, mode="symmetric"), without)
+    for ours, theirs in zip(seen, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-3 * np.ptp(theirs))
+
+
+@pytest.mark.parametrize("options", [{"readout": "map"}, {"sampling": "dense"}, {"border": -1.0}])
+def test_a_border_is_for_matched_points(options):
+    with pytest.raises(ValueError, match="border"):
+        small_network(SHAPE, **{"readout": "points", "border": 2.0, **options})
