@@ -83,7 +83,8 @@ def heat_maps(
         num_classes: Number of classes.
 
     Returns:
-        For each channel an array `[batch, rows, columns]` of numbers from 0 to 1.
+        For each channel an array `[batch, rows, columns]` of numbers from 0 to 1, which goes on
+        beyond the image where the network has a `border`.
     """
     logits = ops.cast(predictions[..., :num_classes], "float32")
     heat = ops.convert_to_numpy(ops.sigmoid(ops.max(logits, axis=-1)))
