@@ -75,7 +75,7 @@ class PictureRecipe(DetectionRecipe):
             another.
     """
 
-    epochs: int = 12
+    epochs: int = 24
     train_scales: tuple[float, ...] | None = setting(None, flag=None)
     scales: tuple[float, ...] | None = setting(None, flag=None)
     extent: float | None = setting(None, check_positive, flag=None)
