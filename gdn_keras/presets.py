@@ -104,10 +104,8 @@ def from_preset(preset: str, load_weights: bool = True, **overrides: Any) -> ker
     entry = PRESETS[preset]
     is_detector = preset in _DETECTORS
     if is_detector and not load_weights:
-        raise ValueError(
-            f"{preset!r} comes with its weights only; `gdn_keras.detection.Detector` makes others. "
-            "Received: load_weights=False"
-        )
+        text = "comes with its weights only; `gdn_keras.detection.Detector` makes others."
+        raise ValueError(f"{preset!r} {text} Received: load_weights=False")
     if not load_weights or "weights" not in entry:
         return gaussian_derivative_network(**{**entry["parameters"], **overrides})
     unfit = {name: value for name, value in overrides.items() if name not in _FREE}

@@ -31,10 +31,8 @@ def second_layer_fields(model: keras.Model, sigma: float = 6.0) -> np.ndarray:
     """
     jets, gains = _layers(model)
     if len(jets) < 2:
-        raise ValueError(
-            "`model` must have at least two GaussianDerivative layers. "
-            f"Received: model={model.name!r} with {len(jets)}"
-        )
+        text = "`model` must have at least two GaussianDerivative layers."
+        raise ValueError(f"{text} Received: model={model.name!r} with {len(jets)}")
     first = _fields(jets[0], sigma * jets[0].sigma)[:, 0] * gains[:, None, None]
     second = _fields(jets[1], sigma * jets[1].sigma)
     strength = np.linalg.norm(first, axis=(1, 2)) * np.linalg.norm(second, axis=(2, 3))

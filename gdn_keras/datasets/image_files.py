@@ -30,9 +30,8 @@ _SUBFILE_TYPE, _IS_THUMBNAIL = 254, 1  # a tag of TIFF and a bit of it
 def require_directory(directory: str | os.PathLike | None, content: str) -> Path:
     """`directory`, which must be there; `content` says what should be in it."""
     if directory is None or not Path(directory).expanduser().is_dir():
-        raise FileNotFoundError(
-            f"`directory` must be a folder with {content}. Received: directory={directory!r}"
-        )
+        text = f"`directory` must be a folder with {content}."
+        raise FileNotFoundError(f"{text} Received: directory={directory!r}")
     return Path(directory).expanduser()
 
 

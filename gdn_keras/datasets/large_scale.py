@@ -217,8 +217,6 @@ def _open(file: Path, key: str) -> tuple[Any, np.ndarray]:
         raise ValueError(f"{text} Received: keys {sorted(content)}")
     images, labels = content[f"x_{key}"], content[f"y_{key}"]
     if images.ndim != 4 or images.shape[3] != 1 or labels.size != images.shape[0]:
-        raise ValueError(
-            f"x_{key} of {file} should have shape [n, height, width, 1] and y_{key} n labels. "
-            f"Received: shapes {images.shape} and {labels.shape}"
-        )
+        text = f"x_{key} of {file} should have shape [n, height, width, 1] and y_{key} n labels."
+        raise ValueError(f"{text} Received: shapes {images.shape} and {labels.shape}")
     return images, np.asarray(labels).ravel().astype("uint8")
