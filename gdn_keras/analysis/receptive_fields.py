@@ -10,8 +10,6 @@ from gdn_keras.layers import GaussianDerivative, ScaleBatchNormalization
 from gdn_keras.models import scale_channels_of
 from gdn_keras.scale_space import gaussian_derivative_kernel, jet_orders
 
-_TRUNCATION = 1e-6
-
 
 def first_layer_fields(model: keras.Model, sigma: float = 6.0) -> np.ndarray:
     """The receptive fields of the first layer: its linear combinations of Gaussian derivatives.
@@ -53,7 +51,7 @@ def _layers(model: keras.Model) -> tuple[list[GaussianDerivative], np.ndarray]:
 def _fields(layer: GaussianDerivative, sigma: float) -> np.ndarray:
     """[units, input channels, size, size] of one layer."""
     basis = [
-        gaussian_derivative_kernel(a, b, sigma, _TRUNCATION) / (factorial(a) * factorial(b))
+        gaussian_derivative_kernel(a, b, sigma) / (factorial(a) * factorial(b))
         for a, b in jet_orders(layer.order, layer.zero_order)
     ]
     return np.einsum("tcu,tyx->ucyx", keras.ops.convert_to_numpy(layer.kernel), basis)

@@ -67,9 +67,8 @@ def load_large_scale(
     """
     check_positive("size", size)
     output_shape = checked_shape(output_shape)
-    digits, labels = select_split(
-        load_embedded_digits() if source is None else source, split, count
-    )
+    source = load_embedded_digits() if source is None else source
+    digits, labels = select_split(source, split, count)
     shape = (len(digits), *output_shape, 1)
     if not cache:
         made = itertools.chain.from_iterable(rescaled_chunks(digits, size, output_shape))

@@ -247,11 +247,8 @@ def _load_saved_model(path: Path) -> Predictor:
         if name == DETECT:
             checked_images(images, images.shape[3], takes_pixels=True)
         found = run(images)
-        if "names" in found:
-            names = found["names"]
-        elif CLASS_NAMES in facts:
-            names = facts[CLASS_NAMES]
-        else:
+        names = found.get("names", facts.get(CLASS_NAMES))
+        if names is None:
             names = np.arange(found["logits"].shape[-1])
         return {**found, "names": _text(names)}
 

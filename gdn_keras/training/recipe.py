@@ -224,9 +224,7 @@ class Recipe(TrainingRecipe):
     order: int = setting(2, choices=(1, 2, 3), type=int)
     residual: bool = setting(False)
     cone: float = setting(DEFAULT_CONE, check_positive, type=float, metavar="WIDTH")
-    surround: float = setting(
-        0.0, lambda _, value: check_surround(value), type=float, metavar="SHARE"
-    )
+    surround: float = setting(0.0, lambda _, v: check_surround(v), type=float, metavar="SHARE")
     sampling: str = setting("matched", choices=SAMPLINGS)
     augment: tuple[float, float] | None = setting(
         None,
