@@ -145,8 +145,7 @@ def _stretched(picture: Any) -> tuple[Any, tuple[float, float]]:
     shares = (_OUTLIERS, 100 - _OUTLIERS)
     if not finite.size:
         raise ValueError("none of its pixels is a number")
-    low, high = np.percentile(finite, shares, method="nearest")
-    low, high = float(low), float(high)
+    low, high = map(float, np.percentile(finite, shares, method="nearest"))
     result = np.empty(values.shape, "uint8")
     # Row by row: all of a large picture as floats would take too much memory.
     for source, target in zip(values, result, strict=True):

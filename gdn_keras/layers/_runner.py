@@ -206,10 +206,7 @@ class Runner:
         return states
 
     def _absorbed(self) -> dict[int, keras.Layer]:
-        """Normalizations that, in inference, are part of the kernel of the layer before.
-
-        By the tensor that each normalizes, which no other layer takes.
-        """
+        """In inference, normalizations that become part of the kernel before, by their inputs."""
         found = {}
         for call in self._calls:
             source = call.inputs[0]
