@@ -255,7 +255,8 @@ class Detector(PackedNetwork):
         points, sizes = targets.grid_points(grids, shape), (self.extent, self.per_octave)
         distance = targets.object_distance(points, boxes, *sizes, any_size=len(grids) == 1)
         heat, counted = targets.object_heat(distance, labels)
-        nearest = ops.max(heat, axis=-1)
+        inside = targets.in_image(points, shape)
+        nearest, counted = ops.max(heat, axis=-1) * inside, counted * inside
         objects = ops.sum(ops.cast(labels >= 0, "float32"))
         counts = targets.sum_over_replicas(ops.stack([objects, ops.sum(nearest)]))
         objects, total_heat = ops.unstack(ops.maximum(counts, 1.0))

@@ -12,7 +12,8 @@ holds at all. A network trained with channels closer together than it is used wi
 lies between channels.
 
 A label of -2 marks a box that is neither object nor background, such as one of a size that is not
-to be learned: the points that would answer for it, and those around them, have no loss.
+to be learned: the points that would answer for it, and those around them, have no loss. Nor have
+points beyond the image, in whose mirror image there are objects without boxes.
 """
 
 import math
@@ -55,6 +56,13 @@ def grid_points(grids: Sequence[PointGrid], shape: tuple[Any, Any]) -> Points:
         values = zeros + x, zeros + y[:, None], zeros + grid.scale, zeros + grid.step
         channels.append([ops.reshape(v, (-1,)) for v in values])
     return Points(*(ops.concatenate(parts) for parts in zip(*channels, strict=True)))
+
+
+def in_image(points: Points, shape: tuple[Any, Any]) -> Any:
+    """1 for points of an image of a height and width, 0 for those of a network's `border`."""
+    height, width = (ops.cast(length, "float32") for length in shape)
+    inside = (points.x > 0) & (points.x < width) & (points.y > 0) & (points.y < height)
+    return ops.cast(inside, "float32")
 
 
 def from_middle(index: Any, count: Any) -> Any:

@@ -82,7 +82,8 @@ def _band_function(
         end = edge / source_step
         columns, values = folded_rows(first, rows, size, end, cut, boundary, ops)
         width = band_width(_TILE, ratio, rows.shape[1])
-        starts = ops.clip(first[::_TILE], 0, ops.maximum(size - width, 0))
+        starts = ops.min(ops.reshape(columns, (-1, _TILE * columns.shape[1])), axis=1)
+        starts = ops.clip(starts, 0, ops.maximum(size - width, 0))
         columns = columns - ops.repeat(starts, _TILE)[:, None]
         places = ops.arange(ops.shape(columns)[0], dtype="int32")[:, None] * width
         places = ops.reshape(places + ops.cast(columns, "int32"), (-1, 1))

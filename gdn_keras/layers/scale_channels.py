@@ -77,8 +77,8 @@ class ScaleChannels(keras.layers.Layer):
             with its edge pixels, and `boundary` is for feature maps only. For read-outs of the
             center, where it costs little, or of the maximum, where it costs as larger images do.
         border: How far the points of `readout="points"` go on beyond the image, in units of
-            sigma_0. The image is then continued by its mirror image, in which an object that its
-            edge cuts looks like a whole one.
+            sigma_0. The image is then continued by the `boundary` rule: by its mirror image, in
+            which an object that its edge cuts looks like a whole one.
         **kwargs: Passed to `keras.layers.Layer`.
 
     Call arguments:

@@ -70,7 +70,7 @@ def retarget(
         input_shape: Height, width and channels of the new model's images.
         scales: sigma_0 of the new model's scale channels.
         readout, surround: As in `gaussian_derivative_network`. Without a `surround`, outputs other
-            than "center" and "anywhere" have none.
+            than "center" and "anywhere" have none; other than "points" have no `border`.
 
     Arguments that are left out keep their value in `model`.
     """
@@ -93,9 +93,8 @@ def retarget(
         check_choice("readout", readout, OUTPUTS)
         text = "be 'points' for a network with boxes, which are no class scores"
         require(readout == "points" or not _has_boxes(channels.network), "readout", text, readout)
-        changes["readout"] = "points" if readout == "points" else "map"
-        if readout == "points":
-            changes["pooling"] = None
+        others = {"readout": "map", "border": 0.0}
+        changes |= {"readout": "points", "pooling": None} if readout == "points" else others
 
     def clone(layer: keras.Layer) -> keras.Layer:
         config = layer.get_config()

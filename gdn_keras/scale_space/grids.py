@@ -117,7 +117,8 @@ def sampling_band(
     starts, width = np.zeros(1), source.size
     if tile is not None:
         width = band_width(tile, target.step / source.step, rows.shape[1])
-        starts = np.clip(first[::tile], 0, max(source.size - width, 0))
+        starts = columns.reshape(rows_in_tiles // tile, -1).min(axis=1)
+        starts = np.clip(starts, 0, max(source.size - width, 0))
     columns = columns - np.repeat(starts, count)[:, None]
     weights = np.zeros((rows_in_tiles, width))
     np.add.at(weights, (np.arange(rows_in_tiles)[:, None], columns.astype("int64")), values)

@@ -60,6 +60,18 @@ def test_training_lowers_the_loss(boxes, residual):
     assert history["loss"][-1] < history["loss"][0]
 
 
+def test_what_is_said_beyond_the_edges_has_no_loss():
+    plain, bordered = make_detector(boxes=True), make_detector(boxes=True, border=12.0)
+    images = np.zeros((1, 40, 50, 1), "uint8")
+    boxes = np.array([[[-8, 10, 10, 30], [25, 15, 44, 36]]], "float32")  # the first at the edge
+    targets = {"boxes": boxes, "labels": np.array([[3, 7]])}
+    x, y, _, _ = map(ops.convert_to_numpy, grid_points(*bordered.point_grids(images)))
+    inside = (np.abs(x - 25) < 25) & (np.abs(y - 20) < 20)
+    said = np.random.default_rng(0).normal(size=(1, len(x), 14)).astype("float32")
+    expected = float(plain.compute_loss(images, targets, said[:, inside]))
+    assert float(bordered.compute_loss(images, targets, said)) == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="other backends know sizes")
 def test_graphs_for_images_of_unknown_size():
     import tensorflow as tf

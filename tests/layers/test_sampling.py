@@ -23,9 +23,9 @@ def test_sampling_swaps_rows_and_columns(at_once):
 
 @pytest.mark.parametrize("tile", [8, 32])
 @pytest.mark.parametrize("size", [5, 40, 97])
-@pytest.mark.parametrize("ratio", [0.71, 1.25, 1.5])
-def test_bands_give_the_products_of_their_matrices(tile, size, ratio):
-    source, target = Grid(size), Grid(int(size / ratio) + 2, ratio)
+@pytest.mark.parametrize(("ratio", "beyond"), [(0.71, 0), (0.71, 50), (1.25, 0), (1.5, 90)])
+def test_bands_give_the_products_of_their_matrices(tile, size, ratio, beyond):
+    source, target = Grid(size), Grid(int(size / ratio) + 2 + 2 * beyond, ratio)
     matrix = sampling_matrix(source, target, 1.25)
     band = sampling_band(source, target, 1.25, tile=tile)
     x = np.random.default_rng(0).normal(size=(2, size, size, 3)).astype("float32")

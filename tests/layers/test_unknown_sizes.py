@@ -23,22 +23,23 @@ SCALES = (1.0, 2**0.5, 2.0)
 
 @on_tensorflow
 @pytest.mark.parametrize(
-    "read, boundary",
+    "read, boundary, border",
     [
-        ("center", "symmetric"),
-        ("anywhere", "edge"),
-        ("map", "symmetric"),
-        ("points", "constant"),
+        ("center", "symmetric", 0.0),
+        ("anywhere", "edge", 0.0),
+        ("map", "symmetric", 0.0),
+        ("points", "constant", 0.0),
+        ("points", "symmetric", 120.0),
     ],
 )
-def test_graphs_of_unknown_size_compute_what_others_do(read, boundary):
+def test_graphs_of_unknown_size_compute_what_others_do(read, boundary, border):
     import tensorflow as tf
 
     readout = "points" if read == "points" else "map"
     network = residual_network(READOUTS.get(read), boundary=boundary)
-    layer = ScaleChannels(network, SCALES[:2], pooling=None, readout=readout)
+    layer = ScaleChannels(network, SCALES[:2], pooling=None, readout=readout, border=border)
     traced = tf.function(layer, input_signature=[tf.TensorSpec((None, None, None, 2))])
-    for shape in ((40, 23, 2), (5, 3, 2)):
+    for shape in ((90, 23, 2), (5, 3, 2)):
         x = images(shape)
         expected = numpy(layer(x))
         np.testing.assert_allclose(traced(x), expected, atol=2e-5 * np.abs(expected).max())

@@ -151,6 +151,14 @@ def test_a_border_is_a_mirror_image_of_the_same_width_in_every_channel(known):
         np.testing.assert_allclose(ours, theirs, atol=1e-3 * np.ptp(theirs))
 
 
+def test_points_on_other_scales_keep_their_border_and_other_read_outs_have_none():
+    bordered = small_network(SHAPE, border=6.0, readout="points")
+    for changes, border in (({"scales": SCALES[:2]}, 6.0), ({"readout": "center"}, 0.0)):
+        other = models.retarget(bordered, **changes)
+        assert models.scale_channels_of(other).border == border
+        other.predict(IMAGES, verbose=0)
+
+
 @pytest.mark.parametrize("options", [{"readout": "map"}, {"sampling": "dense"}, {"border": -1.0}])
 def test_a_border_is_for_matched_points(options):
     with pytest.raises(ValueError, match="border"):
