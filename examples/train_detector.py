@@ -7,7 +7,7 @@ PICTURES is a folder with boxes in Pascal VOC (.xml), COCO (.json) or YOLO (.txt
 found by themselves. Annotate at one magnification: the detector works at others too. Resolution,
 scales and crops follow from the sizes of the boxes, and are printed with the sizes that the
 detector will find. 15 % of the pictures are held out to test with, at half to twice their
-magnification. 90 pictures with 9 000 boxes take about 8 minutes.
+magnification. 90 pictures with 9 000 boxes take about 10 minutes.
 
     --validation names.txt      hold these pictures out, or another share than 0.15
     --group '^[a-z]+_[0-9]+'    files with the same match belong together, and are not divided

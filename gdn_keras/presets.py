@@ -16,18 +16,15 @@ from gdn_keras.models import PAPER_SCALES, gaussian_derivative_network, retarget
 _WIDE_SCALES = tuple(2 ** (i / 2) for i in range(-2, 8))
 
 _DIGITS = {"input_shape": (112, 112, 1), "num_classes": 10}
+_MNIST = {"input_shape": (28, 28, 1), "num_classes": 10, "widths": (12, 14, 16, 20, 64)}
 _DEFAULT = {**_DIGITS, "widths": (12, 16, 24, 32, 64)}
 _LARGE = {**_DIGITS, "widths": (16, 24, 32, 48, 64)}
+_SIGNS = {"input_shape": (112, 112, 3), "num_classes": 43, "widths": (24, 32, 48, 64, 96)}
 
 PRESETS = {
     "mnist": {
         "description": "One scale channel, for the original 28x28 MNIST (section 5).",
-        "parameters": {
-            "input_shape": (28, 28, 1),
-            "widths": (12, 14, 16, 20, 64),
-            "num_classes": 10,
-            "scales": (0.9,),
-        },
+        "parameters": {**_MNIST, "scales": (0.9,)},
     },
     "default": {
         "description": "Eight scale channels, for MNIST Large Scale (section 6).",
@@ -47,12 +44,7 @@ PRESETS = {
     },
     "traffic_signs": {
         "description": "43 German traffic signs, nine scale channels, trained on 28 to 40 pixels.",
-        "parameters": {
-            "input_shape": (112, 112, 3),
-            "widths": (24, 32, 48, 64, 96),
-            "num_classes": 43,
-            "scales": tuple(2 ** (i / 2) for i in range(-2, 7)),
-        },
+        "parameters": {**_SIGNS, "scales": tuple(2 ** (i / 2) for i in range(-2, 7))},
         "weights": "traffic_signs",
     },
     "large_size2": {
@@ -104,10 +96,8 @@ def from_preset(preset: str, load_weights: bool = True, **overrides: Any) -> ker
     entry = PRESETS[preset]
     is_detector = preset in _DETECTORS
     if is_detector and not load_weights:
-        raise ValueError(
-            f"{preset!r} comes with its weights only; `gdn_keras.detection.Detector` makes others. "
-            "Received: load_weights=False"
-        )
+        text = "comes with its weights only; `gdn_keras.detection.Detector` makes others."
+        raise ValueError(f"{preset!r} {text} Received: load_weights=False")
     if not load_weights or "weights" not in entry:
         return gaussian_derivative_network(**{**entry["parameters"], **overrides})
     unfit = {name: value for name, value in overrides.items() if name not in _FREE}

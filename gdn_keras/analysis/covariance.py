@@ -162,10 +162,8 @@ def _image_pair(
         return blob_images(shape, scale), blob_images((*frame, channels), scale * factor)
     images = np.asarray(images, dtype="float32")
     if images.shape[1:] != shape:
-        raise ValueError(
-            f"`images` must have shape [n, {height}, {width}, {channels}]. "
-            f"Received: images of shape {images.shape}"
-        )
+        text = f"`images` must have shape [n, {height}, {width}, {channels}]."
+        raise ValueError(f"{text} Received: images of shape {images.shape}")
     options = {"smoothing": 0, "boundary": "symmetric", "peak": None}
     return images, rescale_images(images, factor, frame, **options)
 

@@ -10,8 +10,6 @@ from gdn_keras.layers import GaussianDerivative, ScaleBatchNormalization
 from gdn_keras.models import scale_channels_of
 from gdn_keras.scale_space import gaussian_derivative_kernel, jet_orders
 
-_TRUNCATION = 1e-6
-
 
 def first_layer_fields(model: keras.Model, sigma: float = 6.0) -> np.ndarray:
     """The receptive fields of the first layer: its linear combinations of Gaussian derivatives.
@@ -31,10 +29,8 @@ def second_layer_fields(model: keras.Model, sigma: float = 6.0) -> np.ndarray:
     """
     jets, gains = _layers(model)
     if len(jets) < 2:
-        raise ValueError(
-            "`model` must have at least two GaussianDerivative layers. "
-            f"Received: model={model.name!r} with {len(jets)}"
-        )
+        text = "`model` must have at least two GaussianDerivative layers."
+        raise ValueError(f"{text} Received: model={model.name!r} with {len(jets)}")
     first = _fields(jets[0], sigma * jets[0].sigma)[:, 0] * gains[:, None, None]
     second = _fields(jets[1], sigma * jets[1].sigma)
     strength = np.linalg.norm(first, axis=(1, 2)) * np.linalg.norm(second, axis=(2, 3))
@@ -55,7 +51,7 @@ def _layers(model: keras.Model) -> tuple[list[GaussianDerivative], np.ndarray]:
 def _fields(layer: GaussianDerivative, sigma: float) -> np.ndarray:
     """[units, input channels, size, size] of one layer."""
     basis = [
-        gaussian_derivative_kernel(a, b, sigma, _TRUNCATION) / (factorial(a) * factorial(b))
+        gaussian_derivative_kernel(a, b, sigma) / (factorial(a) * factorial(b))
         for a, b in jet_orders(layer.order, layer.zero_order)
     ]
     return np.einsum("tcu,tyx->ucyx", keras.ops.convert_to_numpy(layer.kernel), basis)

@@ -204,10 +204,8 @@ def _result(
 ) -> SizeResult:
     classes, predicted = scores.shape[1], scores.argmax(axis=1)
     if classes <= labels.max():
-        raise ValueError(
-            "`model` must give one score for each class, [batch, ..., classes]. "
-            f"Received: output of {classes} scores for labels up to {labels.max()}"
-        )
+        text = "`model` must give one score for each class, [batch, ..., classes]. Received:"
+        raise ValueError(f"{text} output of {classes} scores for labels up to {labels.max()}")
     confusion = np.zeros((classes, classes), int)
     np.add.at(confusion, (labels, predicted), 1)
     size = None if size is None else float(size)

@@ -81,10 +81,8 @@ def load_boxes(
     found = {kind: read(files) for kind, read in FORMATS.items()}
     found = {kind: annotations for kind, annotations in found.items() if annotations[0]}
     if len(found) != 1:
-        raise ValueError(
-            f"{folder} must hold annotations of one format: {', '.join(FORMATS)}. "
-            f"Received: {' and '.join(found) or 'none'}"
-        )
+        text = f"{folder} must hold annotations of one format: {', '.join(FORMATS)}."
+        raise ValueError(f"{text} Received: {' and '.join(found) or 'none'}")
     [(kind, (annotations, order))] = found.items()
     occurring = {name for annotation in annotations for name, _ in annotation.rows}
     if class_names is None:
@@ -276,10 +274,9 @@ def _boxed(file: Path, annotation: Annotation, names: list[str]) -> BoxedImage:
     inside = np.clip(boxes, 0, sides)
     is_right = np.isfinite(boxes).all(axis=1) & (inside[:, 2:] > inside[:, :2]).all(axis=1)
     if not is_right.all():
-        raise ValueError(
-            f"{file}: boxes must lie in the image, {width} pixels wide and {height} high. "
-            f"Received: (x1, y1, x2, y2) = {tuple(boxes[~is_right][0].tolist())}"
-        )
+        text = f"{file}: boxes must lie in the image, {width} pixels wide and {height} high."
+        outside = tuple(boxes[~is_right][0].tolist())
+        raise ValueError(f"{text} Received: (x1, y1, x2, y2) = {outside}")
     labels = np.array([names.index(name) for name, _ in annotation.rows], "int32")
     return BoxedImage(file, shape, inside.astype("float32"), labels, header.channels)
 

@@ -3,14 +3,12 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+import keras
 import numpy as np
 
 from gdn_keras.checks import check_choice, check_integer, require
-
-if TYPE_CHECKING:
-    import keras
 
 Item = TypeVar("Item")
 Loader = TypeVar("Loader", bound=Callable[..., Any])
@@ -112,7 +110,7 @@ class ImageData:
     test: Callable[[float], LabelledImages]
     test_sizes: tuple[float, ...]
     class_names: tuple[str, ...]
-    preprocessor: "keras.Layer | None" = None
+    preprocessor: keras.Layer | None = None
     size_name: str = "size"
     train_sizes: tuple[float, ...] = ()
     extent: float | None = None

@@ -30,9 +30,8 @@ _SUBFILE_TYPE, _IS_THUMBNAIL = 254, 1  # a tag of TIFF and a bit of it
 def require_directory(directory: str | os.PathLike | None, content: str) -> Path:
     """`directory`, which must be there; `content` says what should be in it."""
     if directory is None or not Path(directory).expanduser().is_dir():
-        raise FileNotFoundError(
-            f"`directory` must be a folder with {content}. Received: directory={directory!r}"
-        )
+        text = f"`directory` must be a folder with {content}."
+        raise FileNotFoundError(f"{text} Received: directory={directory!r}")
     return Path(directory).expanduser()
 
 
@@ -146,8 +145,7 @@ def _stretched(picture: Any) -> tuple[Any, tuple[float, float]]:
     shares = (_OUTLIERS, 100 - _OUTLIERS)
     if not finite.size:
         raise ValueError("none of its pixels is a number")
-    low, high = np.percentile(finite, shares, method="nearest")
-    low, high = float(low), float(high)
+    low, high = map(float, np.percentile(finite, shares, method="nearest"))
     result = np.empty(values.shape, "uint8")
     # Row by row: all of a large picture as floats would take too much memory.
     for source, target in zip(values, result, strict=True):

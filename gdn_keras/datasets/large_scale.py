@@ -67,9 +67,8 @@ def load_large_scale(
     """
     check_positive("size", size)
     output_shape = checked_shape(output_shape)
-    digits, labels = select_split(
-        load_embedded_digits() if source is None else source, split, count
-    )
+    source = load_embedded_digits() if source is None else source
+    digits, labels = select_split(source, split, count)
     shape = (len(digits), *output_shape, 1)
     if not cache:
         made = itertools.chain.from_iterable(rescaled_chunks(digits, size, output_shape))
@@ -217,8 +216,6 @@ def _open(file: Path, key: str) -> tuple[Any, np.ndarray]:
         raise ValueError(f"{text} Received: keys {sorted(content)}")
     images, labels = content[f"x_{key}"], content[f"y_{key}"]
     if images.ndim != 4 or images.shape[3] != 1 or labels.size != images.shape[0]:
-        raise ValueError(
-            f"x_{key} of {file} should have shape [n, height, width, 1] and y_{key} n labels. "
-            f"Received: shapes {images.shape} and {labels.shape}"
-        )
+        text = f"x_{key} of {file} should have shape [n, height, width, 1] and y_{key} n labels."
+        raise ValueError(f"{text} Received: shapes {images.shape} and {labels.shape}")
     return images, np.asarray(labels).ravel().astype("uint8")

@@ -39,9 +39,10 @@ def decode_points(
        For the targets, which are Gaussian, it is exact.
     3. Size between channels: the same over the log of scale. An object between two channels is a
        maximum over position in both; suppression leaves one of them.
-    4. Confidence is the heat at the vertex. Boxes are squares of the size found there. Where the
-       network regresses boxes, they are the mean of those of the maximum and the four points beside
-       it, each weighted by its heat, which averages out errors.
+    4. Boxes are squares of the size found there. Where the network regresses boxes, they are the
+       mean of those of the maximum and the four points beside it, each weighted by its heat, which
+       averages out errors. Confidence is the heat at the vertex, times the square root of the share
+       of the box that the image's edges leave: the less there is to see, the less is known.
     5. Non-maximum suppression by overlap, whatever the class.
 
     `predictions` `[batch, points, features]` are logits of the classes, then nothing or four
@@ -70,17 +71,20 @@ def decode_points(
     x, y = (ops.cast(n, "float32") / 2 + at for n, at in zip(shape[::-1], peak[:2], strict=True))
     boxes = ops.stack([x - width / 2, y - height / 2, x + width / 2, y + height / 2], axis=-1)
     rows, columns = (ops.cast(n, "float32") for n in shape)
+    inside = ops.clip(boxes, 0.0, ops.stack([columns, rows, columns, rows]))
+    share = ops.prod(inside[..., 2:] - inside[..., :2], axis=-1) / (width * height)
+    score = peak.score + ops.log(ops.clip(share, 1e-9, 1.0)) / 2
     found = {
-        "boxes": ops.clip(boxes, 0.0, ops.stack([columns, rows, columns, rows])),
+        "boxes": inside,
         "labels": ops.cast(label, "float32"),
-        "confidence": ops.exp(ops.minimum(peak.score, 0.0)),
+        "confidence": ops.exp(ops.minimum(score, 0.0)),
         "size": ops.maximum(width, height),
     }
     valid = valid & (found["confidence"] >= confidence_threshold)
     # Beyond the edges are mirror images, and at the edges objects that are cut.
     for at, side, length in ((x, width, columns), (y, height, rows)):
         valid = valid & (ops.abs(at - length / 2) <= length / 2 + _BEYOND * side)
-    score = ops.where(valid, peak.score, -float("inf"))
+    score = ops.where(valid, score, -float("inf"))
     return _best(found, score, (iou_threshold, part_threshold), max_detections)
 
 

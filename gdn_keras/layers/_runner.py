@@ -95,9 +95,8 @@ class Runner:
     def __init__(self, network: keras.Model):
         self._calls: list[Call] = []
         if _walk(network, 0, self._calls) != len(self._calls):
-            raise ValueError(
-                f"The output of `network` must be that of its last layer. Received: {network!r}"
-            )
+            text = "The output of `network` must be that of its last layer."
+            raise ValueError(f"{text} Received: {network!r}")
         self.layers = [call.layer for call in self._calls]
         self.nodes: tuple[Node, ...] = tuple(call.node for call in self._calls)
         self.spacings = grid_spacings(self.nodes)
@@ -207,10 +206,7 @@ class Runner:
         return states
 
     def _absorbed(self) -> dict[int, keras.Layer]:
-        """Normalizations that, in inference, are part of the kernel of the layer before.
-
-        By the tensor that each normalizes, which no other layer takes.
-        """
+        """In inference, normalizations that become part of the kernel before, by their inputs."""
         found = {}
         for call in self._calls:
             source = call.inputs[0]
@@ -251,9 +247,8 @@ def _walk_graph(model: keras.Model, source: int, calls: list[Call]) -> int:
         output = stand_in(*args, **kwargs)
         known = all(id(tensor) in index for tensor in called_on)
         if not known or not isinstance(output, keras.KerasTensor):
-            raise ValueError(
-                f"Layers of `network` must be called on tensors and give one. Received: {layer!r}"
-            )
+            text = "Layers of `network` must be called on tensors and give one."
+            raise ValueError(f"{text} Received: {layer!r}")
         merges = bool(args) and isinstance(args[0], (list, tuple))
         places = [index[id(tensor)] for tensor in called_on]
         index[id(output)] = _append(layer, places, kwargs, merges, calls)
@@ -282,10 +277,8 @@ def _append(
     options = {key: value for key, value in options.items() if value is not None}
     if isinstance(layer, keras.Model):
         if options or len(inputs) != 1:
-            raise ValueError(
-                "Models in `network` must be called on one tensor, without other arguments. "
-                f"Received: {layer!r} with {options}"
-            )
+            text = "Models in `network` must be called on one tensor, without other arguments."
+            raise ValueError(f"{text} Received: {layer!r} with {options}")
         return _walk(layer, inputs[0], calls)
     calls.append(Call(layer, tuple(inputs), options, merges))
     return len(calls)

@@ -19,13 +19,7 @@ from gdn_keras.checks import (
 )
 from gdn_keras.layers._channels import Channels
 from gdn_keras.layers._sampling import PAYS_TO_JIT, smooth_depthwise, valid_convolution
-from gdn_keras.scale_space import (
-    DEFAULT_TRUNCATION,
-    Node,
-    jet_orders,
-    jet_stencils,
-    scale_normalization,
-)
+from gdn_keras.scale_space import DEFAULT_TRUNCATION, Node, jet_stencils, scale_normalization
 
 
 def _check_fixed(sigma: Any) -> Any:
@@ -95,12 +89,8 @@ class GaussianSmoothing(keras.layers.Layer):
         return tuple(input_shape)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "sigma": self.sigma,
-            "boundary": self.boundary,
-            "truncation": self.truncation,
-        }
+        own = {"sigma": self.sigma, "boundary": self.boundary, "truncation": self.truncation}
+        return {**super().get_config(), **own}
 
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
@@ -191,7 +181,7 @@ class GaussianDerivative(keras.layers.Layer):
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         check_image_shape(self.name, input_shape, minimum=3)
-        terms = len(jet_orders(self.order, self.zero_order))
+        terms = len(jet_stencils(self.order, self.zero_order))
         # No autocast: kernels are composed in the variable's own precision and cast afterwards.
         self.kernel = self.add_weight(
             name="kernel",

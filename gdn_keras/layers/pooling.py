@@ -135,9 +135,5 @@ class ScalePooling(keras.layers.Layer):
         return (input_shape[0], *input_shape[2:])
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "pooling": self.pooling,
-            "dropout": self.dropout,
-            "seed": self.seed,
-        }
+        own = {"pooling": self.pooling, "dropout": self.dropout, "seed": self.seed}
+        return {**super().get_config(), **own}

@@ -60,10 +60,8 @@ class ScaleBatchNormalization(keras.layers.BatchNormalization):
         shapes = input_shape if isinstance(input_shape[0], (list, tuple)) else [input_shape]
         channels = {shape[-1] for shape in shapes}
         if len(channels) != 1 or None in channels:
-            raise ValueError(
-                f"`{self.name}` needs one known number of feature channels. "
-                f"Received: input_shape={input_shape}"
-            )
+            text = f"`{self.name}` needs one known number of feature channels."
+            raise ValueError(f"{text} Received: input_shape={input_shape}")
         super().build(shapes[0])
         self.input_spec = None  # one tensor is taken, and a list of any length
         self.built = True
@@ -75,10 +73,8 @@ class ScaleBatchNormalization(keras.layers.BatchNormalization):
         tensors = list(inputs) if nested else [inputs]
         channels = self.moving_mean.shape[0]
         if any(x.shape[-1] != channels for x in tensors):
-            raise ValueError(
-                f"`{self.name}` was built for {channels} feature channels. "
-                f"Received: inputs of shapes {[tuple(x.shape) for x in tensors]}"
-            )
+            text = f"`{self.name}` was built for {channels} feature channels. Received:"
+            raise ValueError(f"{text} inputs of shapes {[tuple(x.shape) for x in tensors]}")
         # Half precision is too coarse for statistics, and for an offset that cancels.
         dtype = "float64" if self.compute_dtype == "float64" else "float32"
         tensors = [ops.cast(x, dtype) for x in tensors]

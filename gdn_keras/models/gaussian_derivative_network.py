@@ -214,11 +214,10 @@ def _shared_network(
                 x = keras.layers.Dense(y.shape[-1], use_bias=False, dtype=dtype)(x)
             y = keras.layers.Add(dtype=dtype)([x, y])
         x = relu(y)
-    scores = _through(head, x)
-    outputs = scores
+    outputs = _through(head, x)
     if boxes is not None:
         joined = keras.layers.Concatenate(dtype=boxes.dtype_policy)
-        outputs = joined([scores, boxes(x)])
+        outputs = joined([outputs, boxes(x)])
     return keras.Model(inputs, outputs, name="shared_network")
 
 

@@ -23,10 +23,8 @@ def scale_channels_of(model: keras.Model) -> ScaleChannels:
     require(isinstance(model, keras.Model), "model", "be a keras.Model", model)
     found = [layer for layer in network_of(model).layers if isinstance(layer, ScaleChannels)]
     if len(found) != 1:
-        raise ValueError(
-            "`model` must hold exactly one ScaleChannels layer. "
-            f"Received: model={model.name!r} with {len(found)} of them"
-        )
+        text = "`model` must hold exactly one ScaleChannels layer."
+        raise ValueError(f"{text} Received: model={model.name!r} with {len(found)} of them")
     return found[0]
 
 

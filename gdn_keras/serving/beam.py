@@ -74,10 +74,9 @@ def predict_many(
         raise FileNotFoundError(f"no file matches {pattern}")
     predictor = load_predictor(model)
     read = beam.FlatMap(_read, predictor.channels, predictor.frame, **reading)
-    pipeline_options = beam.options.pipeline_options.PipelineOptions(
-        list(options or PROCESSES.split())
-    )
-    with beam.Pipeline(options=pipeline_options) as pipeline:
+    flags = list(options or PROCESSES.split())
+    settings = beam.options.pipeline_options.PipelineOptions(flags)
+    with beam.Pipeline(options=settings) as pipeline:
         pictures = (
             pipeline | fileio.MatchFiles(pattern) | beam.Reshuffle() | fileio.ReadMatches() | read
         )

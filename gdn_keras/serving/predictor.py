@@ -242,18 +242,13 @@ def _load_saved_model(path: Path) -> Predictor:
 
     def predict(images: np.ndarray) -> Arrays:
         if name == DETECT and images[0, ..., 0].size > MAX_WHOLE_PIXELS:
-            raise ValueError(
-                f"pictures of more than {MAX_WHOLE_PIXELS / 1e6:g} megapixels need the .keras file "
-                "of the detector"
-            )
+            text = f"pictures of more than {MAX_WHOLE_PIXELS / 1e6:g} megapixels"
+            raise ValueError(f"{text} need the .keras file of the detector")
         if name == DETECT:
             checked_images(images, images.shape[3], takes_pixels=True)
         found = run(images)
-        if "names" in found:
-            names = found["names"]
-        elif CLASS_NAMES in facts:
-            names = facts[CLASS_NAMES]
-        else:
+        names = found.get("names", facts.get(CLASS_NAMES))
+        if names is None:
             names = np.arange(found["logits"].shape[-1])
         return {**found, "names": _text(names)}
 

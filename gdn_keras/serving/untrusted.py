@@ -64,9 +64,8 @@ def load_endpoint(
     operations = {node.op for body in bodies for node in body}
     operations -= {function.signature.name for function in functions}
     if foreign := operations - set(OPERATIONS.split()):
-        raise ValueError(
-            f"it is refused, as it does more than arithmetic: {', '.join(sorted(foreign))}"
-        )
+        names = ", ".join(sorted(foreign))
+        raise ValueError(f"it is refused, as it does more than arithmetic: {names}")
     # Optimizing a detector's graph takes longer than it saves.
     config = tf.compat.v1.ConfigProto()
     config.graph_options.rewrite_options.disable_meta_optimizer = True

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from gdn_keras.analysis import draw_generalization
-from gdn_keras.checks import check_positive
+from gdn_keras.checks import check_non_negative, check_positive
 from gdn_keras.detection.detector import Detector
 from gdn_keras.detection.drawing import import_drawing
 from gdn_keras.detection.precision import import_pycocotools
@@ -22,7 +22,6 @@ AVERAGE_PRECISION = "average_precision.json"
 PRECISION = {"ap50": "AP at IoU 0.5", "ap75": "at 0.75", "ap": "COCO mean"}
 SHOWN = 4  # pictures on a page
 _SIDE = 640  # pixels
-_BORDER = 8.0  # of finished detectors, in units of sigma_0; chosen on nuclei at edges
 
 
 @recipe
@@ -39,6 +38,8 @@ class DetectionRecipe(TrainingRecipe):
         density: grid points per sigma: fewer than one keep finer detail.
         zero_order: whether layers see brightness and color, not only their derivatives.
         per_octave: scale channels per octave of the finished detector.
+        border: how far the finished detector's points go on beyond the edges of images, in units of
+            sigma_0.
     """
 
     epochs: int = 36
@@ -49,6 +50,7 @@ class DetectionRecipe(TrainingRecipe):
     density: float = setting(2 / 3, check_positive, flag=None)
     zero_order: bool = setting(True, flag=None)
     per_octave: int = setting(1, choices=(1, 2), type=int)
+    border: float = setting(0.0, check_non_negative, flag=None)
 
 
 Points = Callable[[Any, tuple[float, ...], int, int, float], keras.Model]
@@ -122,7 +124,7 @@ class DetectionTask(Task):
         )
 
     def finish(self, model: Detector) -> Detector:
-        finished = self._detector(self.recipe.scales, _BORDER)
+        finished = self._detector(self.recipe.scales, self.recipe.border)
         finished.network.set_weights(model.network.get_weights())
         return finished
 

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from keras.layers import Rescaling
 
-from gdn_keras.checks import check_positive, check_share, require
+from gdn_keras.checks import check_non_negative, check_positive, check_share, require
 from gdn_keras.datasets import BoxedImage, Crops, crop_pipeline, load_boxes, split_boxes
 from gdn_keras.datasets.boxes import longer_sides
 from gdn_keras.detection.detector import Detector
@@ -37,6 +37,8 @@ _CROPS = (112, 160)  # pixels
 _TRAIN_STEPS = (-2, 2)  # half octaves: the finest and the coarsest sigma_0 in training
 _FINEST = 0.5  # sigma_0 in pixels
 _TESTED = 10_000_000  # pixels at the resolution that are tested on, for the time that it takes
+_BORDER = 8.0  # units of sigma_0, where objects that the edges cut are annotated
+_CUT = 0.2  # least share of those that chance would cut
 _PART_THRESHOLD = 0.7
 _RESCALING = {"scale": 1 / 127.5, "offset": -1.0}  # from pixels to what the network takes
 
@@ -54,6 +56,8 @@ class PictureRecipe(DetectionRecipe):
     Attributes:
         train_scales: sigma_0 of the scale channels in training, in pixels at `resolution`.
         scales: sigma_0 of the finished detector's scale channels, in pixels.
+        border: how far the finished detector looks beyond the edges of pictures, in units of
+            sigma_0 (default: 8 where objects that are nearly cut off have boxes, or 0).
         extent: longer side of an object of sigma_0 = 1, in pixels.
         resolution: factor of the pictures in training (default: the median object has 26 to 30
             pixels).
@@ -75,9 +79,10 @@ class PictureRecipe(DetectionRecipe):
             another.
     """
 
-    epochs: int = 12
+    epochs: int = 24
     train_scales: tuple[float, ...] | None = setting(None, flag=None)
     scales: tuple[float, ...] | None = setting(None, flag=None)
+    border: float | None = setting(None, check_non_negative, flag=None)
     extent: float | None = setting(None, check_positive, flag=None)
     resolution: float | None = setting(
         None, check_positive, group="data", type=float, metavar="FACTOR"
@@ -128,9 +133,27 @@ def planned(wanted: PictureRecipe, images: Sequence[BoxedImage]) -> PictureRecip
         "scales": tuple(2.0 ** (k / per_octave) for k in range(int(finest), int(coarsest) + 1)),
         "crop": int(np.clip(16 * math.ceil(largest / 8), *_CROPS)),  # room for two
         "turns": all(image.channels == 1 for image in images),
+        "border": _BORDER if _cut_objects_have_boxes(images) else 0.0,
     }
     plan = {name: value for name, value in plan.items() if getattr(wanted, name) is None}
     return dataclasses.replace(wanted, resolution=resolution, extent=extent, **plan)
+
+
+def _cut_objects_have_boxes(images: Sequence[BoxedImage]) -> bool:
+    """Whether objects of which an edge leaves less than a half are annotated.
+
+    They are, if many boxes at edges are less than half as deep as they are long. Of objects of side
+    s that lie anywhere, those with centers beyond the edges are 1 - w h / ((w + s) (h + s)).
+    """
+    found, expected = 0.0, 0.0
+    for (height, width), boxes in ((i.shape, i.boxes) for i in images if len(i.boxes)):
+        low, high = boxes[:, :2], boxes[:, 2:]
+        sides = high - low
+        at_edge = (low < 1) | (high > np.array([width, height]) - 1)
+        found += (at_edge & (sides < sides[:, ::-1] / 2)).any(axis=1).sum()
+        side = np.median(sides.max(axis=1))
+        expected += len(boxes) * (1 - width * height / ((width + side) * (height + side)))
+    return found > _CUT * expected
 
 
 def _within(sides: np.ndarray, ends: tuple[float, float] | None) -> np.ndarray:
@@ -207,7 +230,8 @@ class PictureDetection(DetectionTask):
             f"{recipe.resolution:.3g} of the resolution, and {(~_within(every, ends)).sum()} "
             "others ignored.",
             f"The detector finds objects of {finest:.3g} to {coarsest:.3g} pixels, and smaller "
-            "ones in enlarged pictures.",
+            f"ones in enlarged pictures. Objects that are nearly cut off by an edge "
+            f"{'have' if recipe.border else 'have no'} boxes.",
         ]
         if data.skipped:
             count, first = len(data.skipped), data.skipped[0]

@@ -42,10 +42,8 @@ def channels_between(name: str, values: Sequence[float]) -> tuple[float, ...]:
     """sigma_0 of scale channels from LOW, HIGH and their number."""
     low, high, count = values
     if not 0 < low <= high or count != int(count) or count < 1:
-        raise ValueError(
-            f"`{name}` must be LOW HIGH N, with 0 < LOW <= HIGH and a whole number N of channels. "
-            f"Received: {low:g} {high:g} {count:g}"
-        )
+        text = "be LOW HIGH N, with 0 < LOW <= HIGH and a whole number N of channels."
+        raise ValueError(f"`{name}` must {text} Received: {low:g} {high:g} {count:g}")
     return tuple(np.geomspace(low, high, int(count)).tolist())
 
 
@@ -226,9 +224,7 @@ class Recipe(TrainingRecipe):
     order: int = setting(2, choices=(1, 2, 3), type=int)
     residual: bool = setting(False)
     cone: float = setting(DEFAULT_CONE, check_positive, type=float, metavar="WIDTH")
-    surround: float = setting(
-        0.0, lambda _, value: check_surround(value), type=float, metavar="SHARE"
-    )
+    surround: float = setting(0.0, lambda _, v: check_surround(v), type=float, metavar="SHARE")
     sampling: str = setting("matched", choices=SAMPLINGS)
     augment: tuple[float, float] | None = setting(
         None,

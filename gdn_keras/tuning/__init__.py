@@ -11,13 +11,6 @@ from gdn_keras.tuning.search import (
 )
 
 __all__ = [
-    "OBJECTIVE",
-    "SEARCH_RECIPE",
-    "TUNERS",
-    "GaussianDerivativeHyperModel",
-    "draw_pareto",
-    "make_tuner",
-    "pareto_front",
-    "run_search",
-    "summarize_trials",
-]
+    "OBJECTIVE", "SEARCH_RECIPE", "TUNERS", "GaussianDerivativeHyperModel", "draw_pareto",
+    "make_tuner", "pareto_front", "run_search", "summarize_trials",
+]  # fmt: skip

@@ -28,6 +28,7 @@ from contest.tensorflow_steps import plain_cnn
 from detectors import bfloat16, evaluate, pictures, speed
 from detectors import run as detectors_run
 
+from gdn_keras.datasets import load_boxes
 from gdn_keras.detection import Detector
 from gdn_keras.models import gaussian_derivative_network, scale_channels_of
 from gdn_keras.training import Recipe, picture_precision
@@ -183,6 +184,21 @@ def test_pictures(tmp_path, monkeypatch):
         assert [row["name"] for row in found] == names
         assert [row["objects"] for row in found[:6]] == ["1", "1", "0", "1", "0", "1"]
         monkeypatch.setattr(pictures, "train", None)
+
+
+def test_pictures_for_yolo(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", keras.backend.backend())  # or the import chooses PyTorch
+    from detectors import yolo
+
+    rows = {f"p{k}": [("cell", 8, 10, 34, 30), ("atom", 60, 20 + k, 80, 40)] for k in range(2)}
+    data = load_boxes(write_voc(tmp_path / "voc", (96, 64), **rows))
+    parts = {"train": data.images[:1], "val": data.images[1:]}
+    yolo.write_pictures(parts, data.class_names, tmp_path / "yolo")
+    written = load_boxes(tmp_path / "yolo")
+    assert written.kind == "YOLO" and written.class_names == data.class_names
+    for image, given in zip(written.images, data.images, strict=True):
+        np.testing.assert_allclose(image.boxes, given.boxes, atol=1e-3)
+        np.testing.assert_array_equal(image.labels, given.labels)
 
 
 @pytest.mark.slow

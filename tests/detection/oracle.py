@@ -137,7 +137,6 @@ def decode(logits, grids, shape, extent, threshold, iou_threshold, count, boxes=
         du = vertex(finer, here, coarser)
         size = grid.scale * ratio**du
         score = here + 2 * du**2
-        confidence = math.exp(min(score, 0))
         width = height = size
         if boxes is not None:
             x, y, *sides = space.mean_box(boxes, c, row, column, label)
@@ -147,7 +146,15 @@ def decode(logits, grids, shape, extent, threshold, iou_threshold, count, boxes=
         width, height = extent * width / 2, extent * height / 2
         box = [x - width, y - height, x + width, y + height]
         box = np.clip(box, 0, [*shape[::-1], *shape[::-1]])
-        if confidence >= threshold:
+        score += (
+            math.log(max((box[2] - box[0]) * (box[3] - box[1]) / (4 * width * height), 1e-9)) / 2
+        )
+        confidence = math.exp(min(score, 0))
+        beyond = (abs(at - n / 2) - n / 2 for at, n in zip((x, y), shape[::-1], strict=True))
+        in_image = all(
+            0.1 * 2 * half >= far for half, far in zip((width, height), beyond, strict=True)
+        )
+        if confidence >= threshold and in_image:
             found.append((confidence, label, extent * size, box, score))
     found.sort(key=lambda row: -row[4])
     kept = suppress([row[3] for row in found], [True] * len(found), iou_threshold)

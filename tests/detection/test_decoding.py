@@ -74,7 +74,8 @@ def test_targets_decode_to_the_box_that_they_were_made_from(ratio, per_octave, x
     np.testing.assert_allclose(found["size"][0, 0], 20 * size, rtol=0.02)
     # Channels an octave apart are up to a step and a half from the object's own place.
     far = ratio == 2 and per_octave == 2
-    np.testing.assert_allclose(found["confidence"][0, 0], 1, atol=0.05 if far else 0.03)
+    left = np.prod(expected[2:] - expected[:2]) / (20 * size) ** 2
+    np.testing.assert_allclose(found["confidence"][0, 0], left**0.5, atol=0.05 if far else 0.03)
     assert int(found["labels"][0, 0]) == label
 
 
@@ -94,6 +95,8 @@ def test_what_lies_beyond_the_edges_is_left_out_and_what_they_cut_is_cut():
     assert found["num_detections"] == 3
     expected = np.clip(boxes[0, :3], 0, length)
     np.testing.assert_allclose(found["boxes"][order], expected, atol=0.02)
+    # Half of each is left, and confidence falls with its square root.
+    np.testing.assert_allclose(found["confidence"][:3], 0.5**0.5, atol=0.03)
 
 
 def test_boxes_that_are_not_square_are_read_at_the_points():
