@@ -150,7 +150,7 @@ class Finder:
         prepared = np.asarray(prepare(images.astype("float32")))
         outputs = self._compiled.predict_on_batch(prepared)
         features, classes = outputs.pop("features"), self.detector.num_classes
-        maps = detection.heat_maps(features, self.grids, classes)
+        maps = detection.heat_maps(features, self.grids, self.shape, classes)
         shown = outputs["confidence"][0] >= least  # padding is -1
         found = {name: values[0][shown] for name, values in outputs.items() if values.ndim > 1}
         return found, [heat[0] for heat in maps]

@@ -55,11 +55,15 @@ IN_BFLOAT16: Contestants = {
 
 
 def detector_of(
-    points: Callable, scales: tuple[float, ...], per_octave: int, policy: str = "float32"
+    points: Callable,
+    scales: tuple[float, ...],
+    per_octave: int,
+    policy: str = "float32",
+    border: float = 8.0,
 ) -> Detector:
     """An untrained detector; what it finds costs next to nothing."""
     keras.config.set_dtype_policy(policy)
-    network = points(DetectionRecipe(), scales, CLASSES, 3)
+    network = points(DetectionRecipe(), scales, CLASSES, 3, border)
     keras.config.set_dtype_policy("float32")
     return Detector(
         network,
@@ -91,7 +95,7 @@ def steps(contestants: Contestants) -> dict[str, Callable[[], Any]]:
     truth = {"boxes": boxes.astype("float32"), "labels": rng.integers(0, CLASSES, (BATCH, 8))}
     ways = {}
     for name, (points, _, *rest) in contestants.items():
-        detector = detector_of(points, TRAINED, *rest)
+        detector = detector_of(points, TRAINED, *rest, border=0.0)
         detector.compile("adam")
         ways[name] = lambda detector=detector: detector.train_on_batch(images, truth)
     return ways

@@ -65,7 +65,7 @@ def import_drawing() -> tuple[ModuleType, ModuleType]:
 
 
 def heat_maps(
-    predictions: Any, grids: Sequence[PointGrid], num_classes: int
+    predictions: Any, grids: Sequence[PointGrid], shape: tuple[int, int], num_classes: int
 ) -> tuple[np.ndarray, ...]:
     """The highest heat of any class at each point, as a map for each scale channel.
 
@@ -75,19 +75,26 @@ def heat_maps(
     Example:
 
     >>> grids, shape = detector.point_grids(images)
-    >>> maps = heat_maps(detector(images, training=False), grids, detector.num_classes)
+    >>> maps = heat_maps(detector(images, training=False), grids, shape, detector.num_classes)
 
     Args:
         predictions: `[batch, points, features]`, what a `Detector` gives for images.
         grids: Of the channels, in the order of the points.
+        shape: Height and width of the images.
         num_classes: Number of classes.
 
     Returns:
-        For each channel an array `[batch, rows, columns]` of numbers from 0 to 1, which goes on
-        beyond the image where the network has a `border`.
+        For each channel an array `[batch, rows, columns]` of numbers from 0 to 1, without points
+        beyond the image.
     """
     logits = ops.cast(predictions[..., :num_classes], "float32")
     heat = ops.convert_to_numpy(ops.sigmoid(ops.max(logits, axis=-1)))
     ends = np.cumsum([grid.rows * grid.columns for grid in grids])[:-1]
-    channels = zip(np.split(heat, ends, axis=1), grids, strict=True)
-    return tuple(channel.reshape(-1, grid.rows, grid.columns) for channel, grid in channels)
+    maps = []
+    for channel, grid in zip(np.split(heat, ends, axis=1), grids, strict=True):
+        rows, columns = (
+            np.flatnonzero(np.abs(np.arange(count) - (count - 1) / 2) * grid.step < length / 2)
+            for count, length in zip((grid.rows, grid.columns), shape, strict=True)
+        )
+        maps.append(channel.reshape(-1, grid.rows, grid.columns)[:, rows][:, :, columns])
+    return tuple(maps)

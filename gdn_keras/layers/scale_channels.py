@@ -25,6 +25,8 @@ from gdn_keras.layers._unknown_sizes import TensorPlan
 from gdn_keras.layers.pooling import CentralPixel, ScalePooling
 from gdn_keras.scale_space import DEFAULT_CONE, SAMPLINGS, Cost, Plan, PointGrid, dense_costs
 
+_WIDEST = 100.0  # border, in units of sigma_0
+
 
 @keras.saving.register_keras_serializable(package="gdn_keras")
 class ScaleChannels(keras.layers.Layer):
@@ -115,6 +117,7 @@ class ScaleChannels(keras.layers.Layer):
         self.readout = check_choice("readout", readout, ("map", "points"))
         self.surround = check_surround(surround)
         self.border = check_non_negative("border", border)
+        require(border <= _WIDEST, "border", f"be at most {_WIDEST:g}", border)
         self._pool = None if pooling is None else ScalePooling(pooling, dtype=self.dtype_policy)
         self._read()
         text = (
