@@ -96,7 +96,7 @@ class PyramidPoints(keras.layers.Layer):
         )
 
     def call(self, images: Any, training: bool | None = None) -> Any:
-        states = [self._level(images, scale) for scale in self.scales]
+        states = [tf.cast(self._level(images, scale), images.dtype) for scale in self.scales]
         for k, convolution in enumerate(self.convolutions):
             normalization = self.normalizations[k]
             if training:
