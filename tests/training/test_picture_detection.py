@@ -23,8 +23,8 @@ ROWS = {
 RECIPE = PictureRecipe(epochs=1, steps=2, batch_size=2, validation="0.25", crop=48)
 
 
-def network(recipe, scales, num_classes, channels):
-    del recipe, scales
+def network(recipe, scales, num_classes, channels, border):
+    del recipe, scales, border
     return tiny_network(num_classes, channels, scales=(1.0, 2.0))
 
 
@@ -66,6 +66,24 @@ def test_plan_follows_from_sizes(tmp_path):
     assert min(planned(RECIPE, tiny_objects).scales) == 0.5
     with pytest.raises(ValueError, match="`size_range` must hold boxes"):
         planned(dataclasses.replace(RECIPE, size_range=(1.0, 2.0)), images)
+
+
+@pytest.mark.parametrize("least_left", [0.02, 0.5])
+def test_detectors_look_beyond_edges_where_cut_objects_have_boxes(tmp_path, least_left):
+    """Objects lie anywhere; those of which an edge leaves too little have no box."""
+    rng = np.random.default_rng(0)
+    [first, *_] = load_boxes(write_voc(tmp_path, (120, 80), **ROWS)).images
+    images = []
+    for _ in range(30):
+        low = rng.uniform([-24, -24], [120, 80], (12, 2))
+        whole = np.concatenate([low, low + 24], axis=1)
+        boxes = np.clip(whole, 0, [120, 80, 120, 80]).astype("float32")
+        left = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) / 24**2
+        boxes = boxes[left > least_left]
+        images.append(first._replace(boxes=boxes, labels=np.zeros(len(boxes), "int32")))
+    plan = planned(RECIPE, images)
+    assert plan.border == (8 if least_left < 0.5 else 0)
+    assert planned(dataclasses.replace(RECIPE, border=3.0), images).border == 3
 
 
 def test_plans_that_cannot_be_trained_or_used(tmp_path):
