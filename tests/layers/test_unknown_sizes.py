@@ -29,7 +29,7 @@ SCALES = (1.0, 2**0.5, 2.0)
         ("anywhere", "edge", 0.0),
         ("map", "symmetric", 0.0),
         ("points", "constant", 0.0),
-        ("points", "symmetric", 120.0),
+        ("points", "symmetric", 100.0),
     ],
 )
 def test_graphs_of_unknown_size_compute_what_others_do(read, boundary, border):
